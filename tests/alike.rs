@@ -13,12 +13,20 @@ use crate::stream;
 /// What is the same for the same team, whatever the probe is written in.
 fn told(lines: &[Value]) -> Vec<Value> {
     let same = [
-        "kind", "role", "index", "action", "attempt", "step", "fault", "from", "to", "cause_by", "call", "output",
-        "status",
+        "kind", "role", "index", "action", "attempt", "step", "fault", "from", "to", "cause_by",
+        "call", "output", "status",
     ];
     let strip = |line: &Value| {
-        let fields = line.as_object().unwrap().iter().filter(|(key, _)| same.contains(&key.as_str()));
-        Value::Object(fields.map(|(key, value)| (key.clone(), value.clone())).collect())
+        let fields = line
+            .as_object()
+            .unwrap()
+            .iter()
+            .filter(|(key, _)| same.contains(&key.as_str()));
+        Value::Object(
+            fields
+                .map(|(key, value)| (key.clone(), value.clone()))
+                .collect(),
+        )
     };
     lines.iter().map(strip).collect()
 }
@@ -40,7 +48,11 @@ fn place(team: &str, probe: &Path) -> Place {
     place.write("replies.toml", "[[reply]]\ntext = \"hi\"\n");
     // Compiling an interpreter takes longer than a run is waited for.
     let checked = place.command(&["check", "team.toml"]).output().unwrap();
-    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+    assert!(
+        checked.status.success(),
+        "{}",
+        String::from_utf8_lossy(&checked.stderr)
+    );
     place
 }
 
@@ -75,7 +87,11 @@ config = { steps = [{ say = "{inputs}" }] }
     process.signal(end);
     let code = process.end().code;
     let recorded = told(&place.recorded());
-    (code, recorded, told(&stream::parse(&place.resume().expect(0).stdout)))
+    (
+        code,
+        recorded,
+        told(&stream::parse(&place.resume().expect(0).stdout)),
+    )
 }
 
 /// What is told of a team that does and suffers what a probe can.

@@ -31,7 +31,11 @@ fn send_at_once(place: &Place, count: usize) {
 }
 
 fn sent(place: &Place) -> usize {
-    place.recorded().iter().filter(|line| line["kind"] == "message-routed" && line["cause_by"] == "Nobody").count()
+    place
+        .recorded()
+        .iter()
+        .filter(|line| line["kind"] == "message-routed" && line["cause_by"] == "Nobody")
+        .count()
 }
 
 #[test]
@@ -39,13 +43,27 @@ fn what_is_answered_or_sent_elsewhere_while_the_terminal_is_asked_is_gone_on_wit
     let place = Place::with(ASKING);
     let mut terminal = Terminal::open(&place, &["run", "team.toml", "--storage", "store"]);
     terminal.until("> ");
-    place.host(&["answer", "store", "ask-0-0-0-0=many"]).expect(2);
-    let sent = place.host(&["send", "store", "--cause", "UserRequirement", "more"]).expect(0);
-    assert!(sent.stderr.contains("is in the mailbox of A"), "{}", sent.stderr);
+    place
+        .host(&["answer", "store", "ask-0-0-0-0=many"])
+        .expect(2);
+    let sent = place
+        .host(&["send", "store", "--cause", "UserRequirement", "more"])
+        .expect(0);
+    assert!(
+        sent.stderr.contains("is in the mailbox of A"),
+        "{}",
+        sent.stderr
+    );
     terminal.until("the team continues with what came from elsewhere");
     terminal.until("> ");
-    let taken = place.host(&["answer", "store", "ask-0-0-0-0=42"]).expect(0).stderr;
-    assert!(taken.contains("is answered") && !taken.contains("--recover_path"), "it goes on by itself: {taken}");
+    let taken = place
+        .host(&["answer", "store", "ask-0-0-0-0=42"])
+        .expect(0)
+        .stderr;
+    assert!(
+        taken.contains("is answered") && !taken.contains("--recover_path"),
+        "it goes on by itself: {taken}"
+    );
     terminal.until("the team continues with what came from elsewhere");
     terminal.until("> ");
     terminal.press("43\n");
@@ -68,8 +86,13 @@ fn all_are_heard_who_speak_at_once_while_the_terminal_is_asked() {
 #[test]
 fn all_are_heard_who_speak_at_once_to_a_team_json_alone() {
     let place = Place::with(ASKING);
-    place.host(&["run", "team.toml", "--storage", "store"]).expect(4);
-    for file in fs::read_dir(place.path("store")).unwrap().map(|entry| entry.unwrap().path()) {
+    place
+        .host(&["run", "team.toml", "--storage", "store"])
+        .expect(4);
+    for file in fs::read_dir(place.path("store"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+    {
         if !file.ends_with("team.json") {
             fs::remove_file(file).unwrap();
         }

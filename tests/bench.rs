@@ -14,14 +14,42 @@ print(len(files))";
 #[test]
 fn the_scripts_of_the_benches_can_be_read_and_say_what_they_take() {
     let bench = project().join("bench");
-    let parsed = Command::new("python3").args(["-c", PARSE]).arg(&bench).output().unwrap();
-    assert!(parsed.status.success(), "{}", String::from_utf8_lossy(&parsed.stderr));
-    assert!(String::from_utf8_lossy(&parsed.stdout).trim().parse::<u32>().unwrap() > 10);
+    let parsed = Command::new("python3")
+        .args(["-c", PARSE])
+        .arg(&bench)
+        .output()
+        .unwrap();
+    assert!(
+        parsed.status.success(),
+        "{}",
+        String::from_utf8_lossy(&parsed.stderr)
+    );
+    assert!(
+        String::from_utf8_lossy(&parsed.stdout)
+            .trim()
+            .parse::<u32>()
+            .unwrap()
+            > 10
+    );
 
-    let help = Command::new(bench.join("run")).arg("--help").output().unwrap();
-    assert!(help.status.success(), "{}", String::from_utf8_lossy(&help.stderr));
+    let help = Command::new(bench.join("run"))
+        .arg("--help")
+        .output()
+        .unwrap();
+    assert!(
+        help.status.success(),
+        "{}",
+        String::from_utf8_lossy(&help.stderr)
+    );
     let help = String::from_utf8_lossy(&help.stdout).into_owned();
-    for option in ["--no-peers", "--quick", "--markdown", "--only", "--scratch", "--dir"] {
+    for option in [
+        "--no-peers",
+        "--quick",
+        "--markdown",
+        "--only",
+        "--scratch",
+        "--dir",
+    ] {
         assert!(help.contains(option), "{help}");
     }
 }

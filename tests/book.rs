@@ -34,7 +34,11 @@ impl Folder {
         let place = Place::empty();
         // What the reader has installed.
         fs::create_dir(place.path(".bin")).unwrap();
-        symlink(env!("CARGO_BIN_EXE_strata-host-under-test"), place.path(".bin/strata-host")).unwrap();
+        symlink(
+            env!("CARGO_BIN_EXE_strata-host-under-test"),
+            place.path(".bin/strata-host"),
+        )
+        .unwrap();
         let directory = place.path("");
         Self { place, directory }
     }
@@ -42,14 +46,22 @@ impl Folder {
     /// What pages take from the sources, as they say.
     fn provide(&self, page: &str) {
         match page {
-            "plain-components" => drop(fs::copy(build("plugins/text-tools"), self.place.path("text.wasm")).unwrap()),
+            "plain-components" => {
+                drop(fs::copy(build("plugins/text-tools"), self.place.path("text.wasm")).unwrap())
+            }
             "any-language" => {
                 for file in ["action.zig", "build.sh"] {
-                    let text = fs::read_to_string(project().join("plugins/longest-word").join(file)).unwrap();
+                    let text =
+                        fs::read_to_string(project().join("plugins/longest-word").join(file))
+                            .unwrap();
                     self.write(&format!("longest-word/{file}"), &text);
                 }
                 let zig = self.place.path(".bin/zig");
-                fs::write(&zig, format!("#!/bin/sh\nexec {} \"$@\"\n", crate::c::zig())).unwrap();
+                fs::write(
+                    &zig,
+                    format!("#!/bin/sh\nexec {} \"$@\"\n", crate::c::zig()),
+                )
+                .unwrap();
                 fs::set_permissions(&zig, fs::Permissions::from_mode(0o755)).unwrap();
             }
             _ => {}
@@ -66,12 +78,18 @@ impl Folder {
     fn run(&mut self, line: &str) -> (i32, String) {
         if let Some(to) = line.strip_prefix("cd ") {
             self.directory = self.directory.join(to.trim());
-            assert!(self.directory.is_dir(), "`{line}`: there is no such directory");
+            assert!(
+                self.directory.is_dir(),
+                "`{line}`: there is no such directory"
+            );
             return (0, String::new());
         }
         let host = self.place.command(&[]);
         let mut shell = std::process::Command::new("sh");
-        shell.args(["-c", &format!("exec 2>&1; {line}")]).current_dir(&self.directory).stdin(Stdio::null());
+        shell
+            .args(["-c", &format!("exec 2>&1; {line}")])
+            .current_dir(&self.directory)
+            .stdin(Stdio::null());
         for (name, value) in host.get_envs() {
             match value {
                 Some(value) => shell.env(name, value),
@@ -80,8 +98,13 @@ impl Folder {
         }
         let path = std::env::var("PATH").unwrap_or_default();
         shell.env("STRATA_SHELF", self.place.path(".shelf"));
-        shell.env("PATH", format!("{}:{path}", self.place.path(".bin").display()));
-        let output = shell.output().unwrap_or_else(|error| panic!("`{line}`: {error}"));
+        shell.env(
+            "PATH",
+            format!("{}:{path}", self.place.path(".bin").display()),
+        );
+        let output = shell
+            .output()
+            .unwrap_or_else(|error| panic!("`{line}`: {error}"));
         let text = String::from_utf8_lossy(&output.stdout);
         // The reader's folder is not ours.
         let text = text.replace(self.place.path("").to_str().unwrap(), "~/");
@@ -92,12 +115,21 @@ impl Folder {
     fn check(&mut self, command: &Command) -> Result<(), (String, Option<String>)> {
         let (code, text) = self.run(&command.line);
         if code != command.code {
-            return Err((format!("`{}` ended with {code}, not {}:\n{text}", command.line, command.code), None));
+            return Err((
+                format!(
+                    "`{}` ended with {code}, not {}:\n{text}",
+                    command.line, command.code
+                ),
+                None,
+            ));
         }
         if command.output.is_empty() || output::fits(&command.output, &text) {
             return Ok(());
         }
-        let shown = format!("`{}` said\n{text}\nand not\n{}", command.line, command.output);
+        let shown = format!(
+            "`{}` said\n{text}\nand not\n{}",
+            command.line, command.output
+        );
         Err((shown, Some(text)))
     }
 }
@@ -126,9 +158,14 @@ fn check(name: &str) {
             Fence::Console(commands) => {
                 for command in commands {
                     let source = command.source();
-                    let at = tried + text[tried..].find(&source).expect("the command was read from here");
+                    let at = tried
+                        + text[tried..]
+                            .find(&source)
+                            .expect("the command was read from here");
                     tried = at + source.len();
-                    let Err((problem, actual)) = folder.check(&command) else { continue };
+                    let Err((problem, actual)) = folder.check(&command) else {
+                        continue;
+                    };
                     problems.push(problem);
                     if let Some(actual) = actual.filter(|_| bless()) {
                         let shown = command.source_with(&actual);
@@ -148,8 +185,12 @@ fn check(name: &str) {
 /// The names of the pages that `SUMMARY.md` lists.
 fn listed() -> Vec<String> {
     let summary = fs::read_to_string(pages().join("SUMMARY.md")).unwrap();
-    let links = summary.lines().filter_map(|line| Some(line.split_once("](")?.1.split_once(".md)")?.0.to_owned()));
-    links.map(|link| link.trim_start_matches("./").to_owned()).collect()
+    let links = summary
+        .lines()
+        .filter_map(|line| Some(line.split_once("](")?.1.split_once(".md)")?.0.to_owned()));
+    links
+        .map(|link| link.trim_start_matches("./").to_owned())
+        .collect()
 }
 
 #[test]
@@ -173,12 +214,20 @@ fn every_page_is_listed_and_tried() {
 fn links_between_pages_lead_somewhere() {
     for page in listed() {
         let text = fs::read_to_string(pages().join(&page).with_extension("md")).unwrap();
-        for link in text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(link, _)| link) {
+        for link in text
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split_once(')'))
+            .map(|(link, _)| link)
+        {
             let target = link.split('#').next().unwrap_or_default();
             if target.is_empty() || link.contains("://") {
                 continue;
             }
-            assert!(pages().join(target).exists(), "{page}.md: `{link}` leads nowhere");
+            assert!(
+                pages().join(target).exists(),
+                "{page}.md: `{link}` leads nowhere"
+            );
         }
     }
 }

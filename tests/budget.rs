@@ -40,19 +40,25 @@ llm = { models = ["*"] }
 "#;
 
 fn team(team: &str, role: &str, action: &str) -> String {
-    TEAM.replace("TEAM", team).replace("ROLE", role).replace("ACTION", action)
+    TEAM.replace("TEAM", team)
+        .replace("ROLE", role)
+        .replace("ACTION", action)
 }
 
 fn place(text: &str) -> Place {
     let place = Place::with(text);
-    place.write("replies.toml", "[[reply]]\ntext = \"r\"\ninput = 5\noutput = 5\n");
+    place.write(
+        "replies.toml",
+        "[[reply]]\ntext = \"r\"\ninput = 5\noutput = 5\n",
+    );
     place
 }
 
 /// The team, whose first action makes these calls together.
 fn at_once(team: &str, prompts: &str) -> String {
     let steps = r#"{ steps = [{ llm = "1" }, { llm = "2" }, { say = "{reads}" }] }"#;
-    team.replace(steps, &format!("{{ prompts = [{prompts}] }}")).replacen("probe.wasm", "gather.wasm", 1)
+    team.replace(steps, &format!("{{ prompts = [{prompts}] }}"))
+        .replacen("probe.wasm", "gather.wasm", 1)
 }
 
 /// A place for such a team.
@@ -68,7 +74,10 @@ fn budget(place: &Place) -> Value {
 
 fn live(place: &Place) -> usize {
     let all = place.recorded();
-    stream::of_kind(&all, "host-call").iter().filter(|line| line["source"] == "live").count()
+    stream::of_kind(&all, "host-call")
+        .iter()
+        .filter(|line| line["source"] == "live")
+        .count()
 }
 
 #[test]
@@ -86,7 +95,16 @@ fn a_team_or_role_that_has_used_up_its_budget_stops_and_goes_on_with_more() {
         assert_eq!((&budget(&place)["total"], live(&place)), (&2.0.into(), 2));
         place.resume().expect(5);
         place.write("team.toml", team("", "", ""));
-        place.host(&["run", "team.toml", "--recover_path", "store", "--investment", "9"]).expect(0);
+        place
+            .host(&[
+                "run",
+                "team.toml",
+                "--recover_path",
+                "store",
+                "--investment",
+                "9",
+            ])
+            .expect(0);
         assert_eq!((&budget(&place)["total"], live(&place)), (&3.0.into(), 3));
     }
 }
@@ -96,13 +114,19 @@ fn a_cap_is_lifted_where_the_mended_file_or_the_edited_copy_says_so_and_nowhere_
     let place = place(&team("investment = 2", "", ""));
     place.run().expect(5);
     let shown = place.host(&["inspect", "store"]).expect(0).stdout;
-    let resume = "strata-host run --recover_path store --investment USD   # more than $2.0000, in all\n";
-    assert!(shown.ends_with(&format!("resume with\n  {resume}")), "{shown}");
+    let resume =
+        "strata-host run --recover_path store --investment USD   # more than $2.0000, in all\n";
+    assert!(
+        shown.ends_with(&format!("resume with\n  {resume}")),
+        "{shown}"
+    );
     let resumed = |team: &str, code: i32| {
         place.write("mended.toml", team);
         let _ = std::fs::remove_dir_all(place.path("copy"));
         place.write("copy/team.json", place.read("store/team.json"));
-        place.host(&["run", "mended.toml", "--recover_path", "copy"]).expect(code);
+        place
+            .host(&["run", "mended.toml", "--recover_path", "copy"])
+            .expect(code);
     };
     resumed(&team("investment = 0", "", ""), 0);
     resumed(&team("investment = 3", "", ""), 0);
@@ -113,7 +137,9 @@ fn a_cap_is_lifted_where_the_mended_file_or_the_edited_copy_says_so_and_nowhere_
         *saved.pointer_mut(pointer).unwrap() = value.into();
         let _ = std::fs::remove_dir_all(place.path("copy"));
         place.write("copy/team.json", saved.to_string());
-        place.host(&["run", "--recover_path", "copy", "--trust"]).expect(code);
+        place
+            .host(&["run", "--recover_path", "copy", "--trust"])
+            .expect(code);
     };
     edited("/investment", 3.0, 0);
     edited("/investment", 0.0, 0);
@@ -125,25 +151,54 @@ fn a_cap_is_lifted_where_the_mended_file_or_the_edited_copy_says_so_and_nowhere_
 #[test]
 fn a_cap_that_a_command_line_set_holds_on_where_no_team_file_ever_names_one() {
     let place = place(&team("", "", ""));
-    place.host(&["run", "team.toml", "--storage", "store", "--investment", "2"]).expect(5);
-    place.host(&["run", "team.toml", "--recover_path", "store"]).expect(5);
-    place.host(&["run", "team.toml", "--recover_path", "store", "--investment", "9"]).expect(0);
+    place
+        .host(&[
+            "run",
+            "team.toml",
+            "--storage",
+            "store",
+            "--investment",
+            "2",
+        ])
+        .expect(5);
+    place
+        .host(&["run", "team.toml", "--recover_path", "store"])
+        .expect(5);
+    place
+        .host(&[
+            "run",
+            "team.toml",
+            "--recover_path",
+            "store",
+            "--investment",
+            "9",
+        ])
+        .expect(0);
 }
 
 #[test]
 fn the_smallest_budget_is_one() {
     let place = place(&team("investment = 1e-300", "", ""));
     place.run().expect(5);
-    place.host(&["run", "--recover_path", "store", "--investment", "1e-13"]).expect(5);
-    place.host(&["run", "--recover_path", "store", "--investment", "0"]).expect(0);
+    place
+        .host(&["run", "--recover_path", "store", "--investment", "1e-13"])
+        .expect(5);
+    place
+        .host(&["run", "--recover_path", "store", "--investment", "0"])
+        .expect(0);
 }
 
 #[test]
 fn an_attempt_that_cannot_pay_is_suspended_and_pays_nothing_twice() {
     let place = place(&team("investment = 1", "", ""));
     let stopped = place.run().expect(5);
-    assert_eq!(stream::of_kind(&stopped.events(), "action-suspended")[0]["reason"], "out-of-budget");
-    place.host(&["run", "--recover_path", "store", "--investment", "9"]).expect(0);
+    assert_eq!(
+        stream::of_kind(&stopped.events(), "action-suspended")[0]["reason"],
+        "out-of-budget"
+    );
+    place
+        .host(&["run", "--recover_path", "store", "--investment", "9"])
+        .expect(0);
     assert_eq!(live(&place), 3);
     let by = &budget(&place)["by"]["A/one"];
     assert_eq!(
@@ -151,13 +206,17 @@ fn an_attempt_that_cannot_pay_is_suspended_and_pays_nothing_twice() {
         (&2.0.into(), &2.into(), &1.into(), &1.0.into())
     );
     let shown = place.host(&["inspect", "store"]).expect(0).stdout;
-    assert!(shown.contains("1 served from the journal, which saved $1.0000"), "{shown}");
+    assert!(
+        shown.contains("1 served from the journal, which saved $1.0000"),
+        "{shown}"
+    );
 }
 
 #[test]
 fn calls_made_together_that_can_be_paid_only_in_part_are_made_as_far_as_they_can() {
     // Far more is held back for each call than it costs in the end.
-    let at_once = |team: &str, action: &str| at_once(&self::team(team, "", action), r#""1", "2", "3""#);
+    let at_once =
+        |team: &str, action: &str| at_once(&self::team(team, "", action), r#""1", "2", "3""#);
     let place = gathering;
     // An action's own budget is for the action to handle, and for a replay to know of.
     let own = place(&at_once("", "investment = 2"));
@@ -170,7 +229,9 @@ fn calls_made_together_that_can_be_paid_only_in_part_are_made_as_far_as_they_can
     place.run().expect(5);
     assert_eq!(live(&place), 2);
     place.write("team.toml", at_once("investment = 4", ""));
-    place.host(&["run", "team.toml", "--recover_path", "store"]).expect(0);
+    place
+        .host(&["run", "team.toml", "--recover_path", "store"])
+        .expect(0);
     assert_eq!(live(&place), 4);
     assert_eq!(budget(&place)["total"], 4.0);
 }
@@ -178,12 +239,18 @@ fn calls_made_together_that_can_be_paid_only_in_part_are_made_as_far_as_they_can
 #[test]
 fn calls_made_together_that_fail_are_told_as_such_however_little_there_is_to_spend() {
     // For two of them there would not be enough, if they did not fail.
-    let team = at_once(&team("tokens = 1500", "", "tokens = 1500"), r#""1", "2", "3""#);
+    let team = at_once(
+        &team("tokens = 1500", "", "tokens = 1500"),
+        r#""1", "2", "3""#,
+    );
     let place = gathering(&team.replace("{ llm = \"3\" }", "{ say = \"done\" }"));
     place.write("replies.toml", "[[reply]]\nstatus = 400\ntext = \"no\"\n");
     let lines = place.run().expect(0).events();
     let said = &stream::of_kind(&lines, "action-finished")[0]["output"]["content"];
-    assert_eq!(said, "HostErrorKind::Upstream | HostErrorKind::Upstream | HostErrorKind::Upstream");
+    assert_eq!(
+        said,
+        "HostErrorKind::Upstream | HostErrorKind::Upstream | HostErrorKind::Upstream"
+    );
     assert_eq!(stream::of_kind(&lines, "host-call").len(), 3);
     place.host(&["replay", "store", "--verify"]).expect(0);
 }
@@ -192,7 +259,10 @@ fn calls_made_together_that_fail_are_told_as_such_however_little_there_is_to_spe
 fn calls_that_wait_for_what_others_leave_are_not_made_once_the_run_is_stopped() {
     let team = at_once(&team("tokens = 1500", "", ""), r#""1", "2", "3""#);
     let place = gathering(&team.replace("{ llm = \"3\" }", "{ say = \"done\" }"));
-    place.write("replies.toml", "[[reply]]\ntext = \"r\"\ninput = 5\noutput = 5\ndelay = \"2s\"\n");
+    place.write(
+        "replies.toml",
+        "[[reply]]\ntext = \"r\"\ninput = 5\noutput = 5\ndelay = \"2s\"\n",
+    );
     let process = place.start(&["run", "team.toml", "--storage", "store"]);
     while !place.path("store/team.db").exists() {
         std::thread::yield_now();
@@ -207,7 +277,10 @@ fn calls_that_wait_for_what_others_leave_are_not_made_once_the_run_is_stopped() 
 
 #[test]
 fn a_replay_knows_an_attempt_that_could_not_pay_from_one_that_was_told_so() {
-    let place = gathering(&at_once(&team("investment = 2", "", "investment = 50"), r#""1", "2", "3""#));
+    let place = gathering(&at_once(
+        &team("investment = 2", "", "investment = 50"),
+        r#""1", "2", "3""#,
+    ));
     place.run().expect(5);
     place.host(&["replay", "store", "--verify"]).expect(0);
 }
@@ -216,9 +289,15 @@ fn a_replay_knows_an_attempt_that_could_not_pay_from_one_that_was_told_so() {
 fn an_action_whose_own_budget_is_used_up_is_told() {
     let place = place(&team("", "", "tokens = 10"));
     let failed = place.run().expect(3);
-    assert!(failed.stderr.contains("the action's own budget is used up"), "{}", failed.stderr);
+    assert!(
+        failed.stderr.contains("the action's own budget is used up"),
+        "{}",
+        failed.stderr
+    );
     place.write("team.toml", team("", "", "tokens = 20"));
-    place.host(&["run", "team.toml", "--recover_path", "store"]).expect(0);
+    place
+        .host(&["run", "team.toml", "--recover_path", "store"])
+        .expect(0);
     assert_eq!(live(&place), 3);
 }
 
@@ -235,7 +314,10 @@ fn held_back(place: &Place, role: &str) -> f64 {
 fn held_back_now(place: &Place, role: &str) -> Option<f64> {
     let shown = place.host(&["inspect", "store", "--json"]).expect(0).stdout;
     let team: Value = serde_json::from_str(&shown).unwrap();
-    let reserved = team["strata"]["open"][role]["tried"]["reserved"].as_array().cloned().unwrap_or_default();
+    let reserved = team["strata"]["open"][role]["tried"]["reserved"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
     reserved.first().map(|held| held["usd"].as_f64().unwrap())
 }
 
@@ -258,8 +340,15 @@ llm = { models = ["*"] }
 }
 
 fn answer(place: &Place, answers: bool) {
-    let slow = if answers { "" } else { "[[reply]]\nmatch = \"slow\"\ntext = \"r\"\ndelay = \"60s\"\n" };
-    place.write("replies.toml", format!("{slow}[[reply]]\ntext = \"r\"\ninput = 5\noutput = 5\n"));
+    let slow = if answers {
+        ""
+    } else {
+        "[[reply]]\nmatch = \"slow\"\ntext = \"r\"\ndelay = \"60s\"\n"
+    };
+    place.write(
+        "replies.toml",
+        format!("{slow}[[reply]]\ntext = \"r\"\ninput = 5\noutput = 5\n"),
+    );
 }
 
 #[test]
@@ -274,17 +363,23 @@ fn calls_that_were_cut_off_count_also_for_who_goes_back_and_once() {
     };
     let held = killed(&["run", "team.toml", "--storage", "store"]);
     assert!(held > 2.0, "far more than it costs: {held}");
-    place.host(&["fork", "store", "--at", "main-0", "--to", "branch"]).expect(0);
+    place
+        .host(&["fork", "store", "--at", "main-0", "--to", "branch"])
+        .expect(0);
     let of_branch: Value = serde_json::from_slice(&place.read("branch/team.json")).unwrap();
     assert_eq!(of_branch["strata"]["budget"]["total"], 3.0 + held);
     killed(&["run", "--recover_path", "store", "--checkpoint", "main-0"]);
     answer(&place, true);
-    place.host(&["run", "--recover_path", "store", "--checkpoint", "main-0"]).expect(0);
+    place
+        .host(&["run", "--recover_path", "store", "--checkpoint", "main-0"])
+        .expect(0);
     let all = budget(&place);
     assert_eq!(all["total"], 3.0 * 3.0 + 1.0 + 2.0 * held);
     assert_eq!(all["by"]["B/three"]["usd"], 1.0 + 2.0 * held);
     // The one that was killed first is gone on with: what it held back counted already.
-    place.host(&["run", "--recover_path", "store", "--checkpoint", "main-1"]).expect(0);
+    place
+        .host(&["run", "--recover_path", "store", "--checkpoint", "main-1"])
+        .expect(0);
     assert_eq!(budget(&place)["total"], 3.0 * 3.0 + 2.0 + 2.0 * held);
 }
 
@@ -297,17 +392,35 @@ fn caps_of_roles_do_not_start_over_in_a_lineage_that_was_put_aside() {
     held_back(&place, "B");
     process.kill();
     let forks = ["main.1", "main.2"].map(|name| {
-        let id = place.host(&["fork", "store", "--at", "main-1"]).expect(0).stdout.trim_end().to_owned();
+        let id = place
+            .host(&["fork", "store", "--at", "main-1"])
+            .expect(0)
+            .stdout
+            .trim_end()
+            .to_owned();
         assert!(id.starts_with(name), "{id}");
         id
     });
     answer(&place, true);
     let go_on = |id: &str, code: i32| {
-        place.host(&["run", "--recover_path", "store", "--checkpoint", id]).expect(code);
-        place.team_json()["strata"]["lineage"].as_str().unwrap().to_owned()
+        place
+            .host(&["run", "--recover_path", "store", "--checkpoint", id])
+            .expect(code);
+        place.team_json()["strata"]["lineage"]
+            .as_str()
+            .unwrap()
+            .to_owned()
     };
-    assert_eq!(go_on(&forks[0], 0), "main.1", "it knows of all that was used up");
-    assert_eq!(go_on(&forks[1], 5), "main.3", "what it does not know of is said where another begins");
+    assert_eq!(
+        go_on(&forks[0], 0),
+        "main.1",
+        "it knows of all that was used up"
+    );
+    assert_eq!(
+        go_on(&forks[1], 5),
+        "main.3",
+        "what it does not know of is said where another begins"
+    );
     let by = &budget(&place)["by"]["B/three"];
     assert_eq!((&by["tokens"], &by["calls"]), (&1035.into(), &1.into()));
 }
@@ -320,22 +433,38 @@ fn a_call_that_was_cut_off_counts_for_what_was_held_back_for_it() {
     process.until("action-started", None);
     held_back(&place, "A");
     process.kill();
-    place.write("replies.toml", "[[reply]]\ntext = \"r\"\ninput = 5\noutput = 5\n");
+    place.write(
+        "replies.toml",
+        "[[reply]]\ntext = \"r\"\ninput = 5\noutput = 5\n",
+    );
     place.resume().expect(0);
     let total = budget(&place)["total"].as_f64().unwrap();
-    assert!(total > 100.0, "three dollars and a reply of usual length: {total}");
+    assert!(
+        total > 100.0,
+        "three dollars and a reply of usual length: {total}"
+    );
 }
 
 #[test]
 fn tokens_are_held_back_for_calls_that_are_under_way_whatever_they_cost() {
     let free = |text: String| text.replace("price = { input = 100000, output = 100000 }", "");
-    let together = gathering(&free(at_once(&team("tokens = 1000", "", ""), "\"1\", \"2\", \"3\"")));
+    let together = gathering(&free(at_once(
+        &team("tokens = 1000", "", ""),
+        "\"1\", \"2\", \"3\"",
+    )));
     together.run().expect(0);
-    assert_eq!(live(&together), 4, "each is paid once it is known how little the one before took");
+    assert_eq!(
+        live(&together),
+        4,
+        "each is paid once it is known how little the one before took"
+    );
     let used = |place: &Place| budget(place)["by"]["A/one"]["tokens"].as_u64().unwrap();
     assert_eq!(used(&together), 30);
     let shown = together.host(&["inspect", "store"]).expect(0).stdout;
-    assert!(shown.contains("spent       $0.0000 of no limit and 40 of 1000 tokens"), "{shown}");
+    assert!(
+        shown.contains("spent       $0.0000 of no limit and 40 of 1000 tokens"),
+        "{shown}"
+    );
 
     let place = place(&free(team("tokens = 1000", "", "")));
     place.write("replies.toml", "[[reply]]\ntext = \"r\"\ndelay = \"60s\"\n");
@@ -344,7 +473,10 @@ fn tokens_are_held_back_for_calls_that_are_under_way_whatever_they_cost() {
     held_back(&place, "A");
     process.kill();
     place.resume().expect(5);
-    assert!(used(&place) > 1000, "a reply of usual length that nobody saw");
+    assert!(
+        used(&place) > 1000,
+        "a reply of usual length that nobody saw"
+    );
 }
 
 #[test]
@@ -368,11 +500,17 @@ fn a_call_that_still_waited_for_its_turn_when_its_attempt_ended_costs_nothing() 
 
 #[test]
 fn caps_do_not_start_over_by_way_of_a_lineage_that_is_finished() {
-    for (team, role) in [("tokens = 60", ""), ("", "tokens = 60"), ("", "investment = 6")] {
+    for (team, role) in [
+        ("tokens = 60", ""),
+        ("", "tokens = 60"),
+        ("", "investment = 6"),
+    ] {
         let place = place(&self::team(team, role, ""));
         place.run().expect(0);
         let go_on = |id: &str, code: i32| {
-            place.host(&["run", "--recover_path", "store", "--checkpoint", id]).expect(code);
+            place
+                .host(&["run", "--recover_path", "store", "--checkpoint", id])
+                .expect(code);
         };
         go_on("main-0", 0);
         go_on("main-1", 0);
@@ -385,8 +523,20 @@ fn caps_do_not_start_over_by_way_of_a_lineage_that_is_finished() {
 #[test]
 fn who_has_spent_what_a_policy_allows_is_told_so() {
     let place = place(&team("", "", ""));
-    place.write("policy.toml", "schema = \"strata.policy/1\"\n[budget]\ninvestment = 1\n");
-    let ended = place.host(&["run", "team.toml", "--storage", "store", "--policy", "policy.toml"]).expect(5);
+    place.write(
+        "policy.toml",
+        "schema = \"strata.policy/1\"\n[budget]\ninvestment = 1\n",
+    );
+    let ended = place
+        .host(&[
+            "run",
+            "team.toml",
+            "--storage",
+            "store",
+            "--policy",
+            "policy.toml",
+        ])
+        .expect(5);
     let told = "--investment USD   # once `policy.toml` allows more than $1.0000";
     assert!(ended.stderr.contains(told), "{}", ended.stderr);
 }

@@ -18,8 +18,15 @@ use crate::scaffold::a_mistyped_config_is_refused;
 /// The probe in C. Building it sets up the compiler, which takes longer than the usual patience of these tests.
 static PROBE: LazyLock<PathBuf> = LazyLock::new(|| {
     let dir = project().join("plugins/probe-c");
-    let output = Place::empty().command(&["build", dir.to_str().unwrap()]).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = Place::empty()
+        .command(&["build", dir.to_str().unwrap()])
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     PathBuf::from(String::from_utf8(output.stdout).unwrap().trim())
 });
 
@@ -32,17 +39,37 @@ fn with_tools() {
 #[track_caller]
 pub fn unit_tests(place: &Place, sdk: &Path, files: &[&Path]) {
     let c_files = |dir: &str| {
-        let entries = fs::read_dir(sdk.join(dir)).expect("the SDK has it").map(|entry| entry.expect("an entry").path());
-        entries.filter(|path| path.extension().is_some_and(|extension| extension == "c")).collect::<Vec<_>>()
+        let entries = fs::read_dir(sdk.join(dir))
+            .expect("the SDK has it")
+            .map(|entry| entry.expect("an entry").path());
+        entries
+            .filter(|path| path.extension().is_some_and(|extension| extension == "c"))
+            .collect::<Vec<_>>()
     };
     let program = place.path("unit-tests");
     let mut compiler = Command::new("cc");
-    compiler.args(["-std=gnu17", "-Wall", "-Wextra", "-Werror", "-I"]).arg(sdk.join("include")).args(files);
-    compiler.args(c_files("src")).args(c_files("testing")).arg("-lm").arg("-o").arg(&program);
+    compiler
+        .args(["-std=gnu17", "-Wall", "-Wextra", "-Werror", "-I"])
+        .arg(sdk.join("include"))
+        .args(files);
+    compiler
+        .args(c_files("src"))
+        .args(c_files("testing"))
+        .arg("-lm")
+        .arg("-o")
+        .arg(&program);
     let compiled = compiler.output().expect("cc runs");
-    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    assert!(
+        compiled.status.success(),
+        "{}",
+        String::from_utf8_lossy(&compiled.stderr)
+    );
     let ran = Command::new(&program).output().expect("the tests run");
-    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    assert!(
+        ran.status.success(),
+        "{}",
+        String::from_utf8_lossy(&ran.stderr)
+    );
     assert!(!ran.stdout.is_empty());
 }
 
@@ -56,10 +83,19 @@ fn the_sdk_passes_its_own_tests() {
 #[test]
 fn the_bindings_were_written_from_the_wit_as_it_is() {
     let fingerprint = fingerprint::fingerprint(&project().join("wit")).unwrap();
-    for name in ["bindings.h", "handler.c", "imports.c", "planner.c", "thinker.c"] {
+    for name in [
+        "bindings.h",
+        "handler.c",
+        "imports.c",
+        "planner.c",
+        "thinker.c",
+    ] {
         let text = fs::read_to_string(project().join("guest-sdk/c/bindings").join(name)).unwrap();
         let expected = format!("// {fingerprint}\n");
-        assert!(text.contains(&expected), "`{name}`: the WIT has changed; run `cargo run` in guest-sdk/c/bindgen");
+        assert!(
+            text.contains(&expected),
+            "`{name}`: the WIT has changed; run `cargo run` in guest-sdk/c/bindgen"
+        );
     }
 }
 
@@ -68,17 +104,41 @@ fn the_bindings_were_written_from_the_wit_as_it_is() {
 fn a_team_in_c_is_begun_tested_built_run_broken_and_mended() {
     with_tools();
     let place = Place::empty();
-    place.host(&["new", "team", "press", "--lang", "c"]).expect(0);
+    place
+        .host(&["new", "team", "press", "--lang", "c"])
+        .expect(0);
     let sdk = place.host(&["sdk", "c"]).expect(0);
     let action = place.path("press/respond");
-    unit_tests(&place, Path::new(sdk.stdout.trim()), &[&action.join("action.c"), &action.join("tests/respond.c")]);
+    unit_tests(
+        &place,
+        Path::new(sdk.stdout.trim()),
+        &[&action.join("action.c"), &action.join("tests/respond.c")],
+    );
 
     let run = |code: i32| {
-        place.host(&["run", "press/team.toml", "--storage", "store", "--events", "-", "--force"]).expect(code)
+        place
+            .host(&[
+                "run",
+                "press/team.toml",
+                "--storage",
+                "store",
+                "--events",
+                "-",
+                "--force",
+            ])
+            .expect(code)
     };
     let ended = run(0);
-    assert!(ended.stderr.contains("building respond"), "{}", ended.stderr);
-    let done = ended.events().into_iter().filter(|line| line["kind"] == "action-finished").collect::<Vec<_>>();
+    assert!(
+        ended.stderr.contains("building respond"),
+        "{}",
+        ended.stderr
+    );
+    let done = ended
+        .events()
+        .into_iter()
+        .filter(|line| line["kind"] == "action-finished")
+        .collect::<Vec<_>>();
     assert_eq!(done.len(), 2);
     assert_eq!(done[1]["output"]["data"]["words"], 17);
     let again = place.host(&["build", "press/respond"]).expect(0);
@@ -88,36 +148,70 @@ fn a_team_in_c_is_begun_tested_built_run_broken_and_mended() {
 
     let source = fs::read_to_string(action.join("action.c")).unwrap();
     let cases = [
-        ("assert(instruction.len == 0);", "action.c:21: respond: assertion `instruction.len == 0` failed"),
-        ("exit(3);", "the action called `exit` with code 3; an action ends by returning"),
+        (
+            "assert(instruction.len == 0);",
+            "action.c:21: respond: assertion `instruction.len == 0` failed",
+        ),
+        (
+            "exit(3);",
+            "the action called `exit` with code 3; an action ends by returning",
+        ),
         ("abort();", "the action called `abort`"),
     ];
     for (statement, expected) in cases {
         let head = "#include <assert.h>\n#include <stdlib.h>\n";
-        let broken = source.replace("  strata_llm_turn turns[]", &format!("  {statement}\n  strata_llm_turn turns[]"));
+        let broken = source.replace(
+            "  strata_llm_turn turns[]",
+            &format!("  {statement}\n  strata_llm_turn turns[]"),
+        );
         fs::write(action.join("action.c"), format!("{head}{broken}")).unwrap();
         let ended = run(3);
-        let expected = ["fault: Writer action 0 `Write` attempt 1: trap", expected, "strata_action_run (respond+"];
-        expected.iter().for_each(|part| assert!(ended.stderr.contains(part), "`{part}` is not in:\n{}", ended.stderr));
+        let expected = [
+            "fault: Writer action 0 `Write` attempt 1: trap",
+            expected,
+            "strata_action_run (respond+",
+        ];
+        expected.iter().for_each(|part| {
+            assert!(
+                ended.stderr.contains(part),
+                "`{part}` is not in:\n{}",
+                ended.stderr
+            )
+        });
     }
     fs::write(action.join("action.c"), source).unwrap();
-    place.host(&["run", "press/team.toml", "--recover_path", "store"]).expect(0);
+    place
+        .host(&["run", "press/team.toml", "--recover_path", "store"])
+        .expect(0);
 }
 
 #[test]
 fn what_c_cannot_compile_is_told_with_its_place() {
     with_tools();
     let cases = [
-        ("int f(void) {\n  return \"x\";\n}\n", "action.c:2:10: error:"),
-        ("int f(void) { return 1; }\n", "it does not export `strata:action/handler@0.1.0`"),
-        ("#include <strata_action.h>\nint f(void) { return absent(); }\n", "action.c:2:"),
+        (
+            "int f(void) {\n  return \"x\";\n}\n",
+            "action.c:2:10: error:",
+        ),
+        (
+            "int f(void) { return 1; }\n",
+            "it does not export `strata:action/handler@0.1.0`",
+        ),
+        (
+            "#include <strata_action.h>\nint f(void) { return absent(); }\n",
+            "action.c:2:",
+        ),
     ];
     for (source, expected) in cases {
         let place = Place::empty();
         fs::create_dir(place.path("bad")).unwrap();
         place.write("bad/action.c", source);
         let ended = place.host(&["build", "bad"]).expect(2);
-        assert!(ended.stderr.contains(expected), "`{expected}` is not in:\n{}", ended.stderr);
+        assert!(
+            ended.stderr.contains(expected),
+            "`{expected}` is not in:\n{}",
+            ended.stderr
+        );
         assert_eq!(ended.stdout, "");
     }
 }
@@ -135,7 +229,11 @@ fn a_component_is_made_again_when_a_header_beside_its_directory_has_changed() {
         let built = place.host(&["build", "one"]).expect(0);
         fs::read(built.stdout.trim()).unwrap()
     };
-    let holds = |component: &[u8], text: &str| component.windows(text.len()).any(|bytes| bytes == text.as_bytes());
+    let holds = |component: &[u8], text: &str| {
+        component
+            .windows(text.len())
+            .any(|bytes| bytes == text.as_bytes())
+    };
     place.write("words.h", "#define WORDS \"what was said first\"\n");
     assert!(holds(&built(), "what was said first"));
     place.write("words.h", "#define WORDS \"what was said then\"\n");
@@ -151,13 +249,18 @@ fn a_component_exports_what_its_author_defines_and_imports_what_it_uses() {
     let plain = "static strata_error run(const strata_call *c, strata_output *o) { (void)c; o->content = STR(\"x\"); \
                  return STRATA_SUCCESS; }\nSTRATA_ACTION(run, .name = \"one\")\n";
     let prints = plain.replace("(void)c;", "(void)c; printf(\"hello\\n\");");
-    let cases = [(format!("{head}{plain}"), false), (format!("#include <stdio.h>\n{head}{prints}"), true)];
+    let cases = [
+        (format!("{head}{plain}"), false),
+        (format!("#include <stdio.h>\n{head}{prints}"), true),
+    ];
     for (source, wasi) in cases {
         place.write("one/action.c", &source);
         let built = place.host(&["build", "one"]).expect(0);
         let component = fs::read(built.stdout.trim()).unwrap();
         let text = String::from_utf8_lossy(&component);
-        assert!(!text.contains("strata:action/thinker@") && !text.contains("strata:action/planner@"));
+        assert!(
+            !text.contains("strata:action/thinker@") && !text.contains("strata:action/planner@")
+        );
         assert_eq!(text.contains("wasi:"), wasi);
     }
 }
@@ -179,7 +282,11 @@ fn a_recipe_that_fails_or_makes_nothing_is_told() {
         fs::create_dir(place.path("bad")).unwrap();
         place.write("bad/build.sh", script);
         let ended = place.host(&["build", "bad"]).expect(2);
-        assert!(ended.stderr.contains(expected), "`{expected}` is not in:\n{}", ended.stderr);
+        assert!(
+            ended.stderr.contains(expected),
+            "`{expected}` is not in:\n{}",
+            ended.stderr
+        );
     }
 }
 
@@ -187,9 +294,19 @@ fn a_recipe_that_fails_or_makes_nothing_is_told() {
 pub fn zig() -> String {
     with_tools();
     let tools = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache/strata-host/c");
-    let entries = fs::read_dir(tools).expect("the tools were set up").map(|entry| entry.expect("an entry").path());
-    let ready = entries.into_iter().find(|path| path.join("ready").is_file() && path.join("venv").is_dir());
-    format!("{} -m ziglang", ready.expect("the tools are ready").join("venv/bin/python").display())
+    let entries = fs::read_dir(tools)
+        .expect("the tools were set up")
+        .map(|entry| entry.expect("an entry").path());
+    let ready = entries
+        .into_iter()
+        .find(|path| path.join("ready").is_file() && path.join("venv").is_dir());
+    format!(
+        "{} -m ziglang",
+        ready
+            .expect("the tools are ready")
+            .join("venv/bin/python")
+            .display()
+    )
 }
 
 #[test]
@@ -209,7 +326,11 @@ component = "longest-word"
     );
     fs::create_dir(place.path("longest-word")).unwrap();
     for name in ["action.zig", "build.sh"] {
-        fs::copy(project().join("plugins/longest-word").join(name), place.path("longest-word").join(name)).unwrap();
+        fs::copy(
+            project().join("plugins/longest-word").join(name),
+            place.path("longest-word").join(name),
+        )
+        .unwrap();
     }
     with_tools();
     let build = |code: i32| {
@@ -225,14 +346,33 @@ component = "longest-word"
     };
     assert!(build(0).contains("building longest-word by its build.sh"));
     assert_eq!(build(0), "");
-    let run =
-        |storage: &str, idea: &str| place.host(&["run", "team.toml", idea, "--storage", storage, "--events", "-"]);
+    let run = |storage: &str, idea: &str| {
+        place.host(&[
+            "run",
+            "team.toml",
+            idea,
+            "--storage",
+            storage,
+            "--events",
+            "-",
+        ])
+    };
     let ended = run("one", "a few wonderful words, and a word").expect(0);
-    let done = ended.events().into_iter().find(|line| line["kind"] == "action-finished").unwrap();
+    let done = ended
+        .events()
+        .into_iter()
+        .find(|line| line["kind"] == "action-finished")
+        .unwrap();
     assert_eq!(done["output"]["content"], "wonderful");
     assert_eq!(done["output"]["data"]["length"], 9);
     let ended = run("two", "...").expect(3);
-    assert!(ended.stderr.contains("error: looking for the longest word: there is none"), "{}", ended.stderr);
+    assert!(
+        ended
+            .stderr
+            .contains("error: looking for the longest word: there is none"),
+        "{}",
+        ended.stderr
+    );
 }
 
 const PORTER: &str = r#"#include <strata_action.h>
@@ -257,7 +397,9 @@ STRATA_ACTION(carry, .name = "porter")
 fn what_c_leaves_in_buffers_or_cuts_or_cannot_allocate_is_told_and_kept() {
     with_tools();
     let place = Place::empty();
-    ["porter", "out"].iter().for_each(|name| fs::create_dir(place.path(name)).unwrap());
+    ["porter", "out"]
+        .iter()
+        .for_each(|name| fs::create_dir(place.path(name)).unwrap());
     place.write("porter/action.c", PORTER);
     place.write(
         "team.toml",
@@ -266,21 +408,39 @@ fn what_c_leaves_in_buffers_or_cuts_or_cannot_allocate_is_told_and_kept() {
          allow = { dirs = [{ host = \"out\", guest = \"/out\", write = true }] }\n",
     );
     let run = |idea: &[&str], code| {
-        place.host(&[&["run", "team.toml", "-v", "--force", "--storage", "store"], idea].concat()).expect(code)
+        place
+            .host(
+                &[
+                    &["run", "team.toml", "-v", "--force", "--storage", "store"],
+                    idea,
+                ]
+                .concat(),
+            )
+            .expect(code)
     };
     let ended = run(&[], 0);
     assert_eq!(place.read("out/kept.txt"), b"kept");
     for line in ["no newline", "cut: a\u{fffd}"] {
-        assert!(ended.stderr.contains(line), "`{line}` is not in:\n{}", ended.stderr);
+        assert!(
+            ended.stderr.contains(line),
+            "`{line}` is not in:\n{}",
+            ended.stderr
+        );
     }
     let said = crate::stream::of_kind(&place.recorded(), "action-finished")[0]["output"].clone();
     assert_eq!(said["content"], "a\u{f1}\u{fffd}");
-    let cases =
-        [("much", "trap: ", "no memory for 3221225472 bytes more"), ("many", "memory: memory limit of 64 MiB", "")];
+    let cases = [
+        ("much", "trap: ", "no memory for 3221225472 bytes more"),
+        ("many", "memory: memory limit of 64 MiB", ""),
+    ];
     for (idea, kind, logged) in cases {
         let ended = run(&[idea], 3);
         for part in [kind, logged] {
-            assert!(ended.stderr.contains(part), "`{part}` is not in:\n{}", ended.stderr);
+            assert!(
+                ended.stderr.contains(part),
+                "`{part}` is not in:\n{}",
+                ended.stderr
+            );
         }
         assert!(!ended.stderr.contains("called `abort`"), "{}", ended.stderr);
     }

@@ -29,7 +29,10 @@ pub fn team(web: &Web, way: &str, component: &str, config: &str) -> Place {
 /// The sources of all calls that were recorded, in order.
 pub fn sources(place: &Place) -> Vec<String> {
     let lines = place.recorded();
-    stream::of_kind(&lines, "host-call").iter().map(|line| stream::text(&line["source"]).to_owned()).collect()
+    stream::of_kind(&lines, "host-call")
+        .iter()
+        .map(|line| stream::text(&line["source"]).to_owned())
+        .collect()
 }
 
 pub fn output(place: &Place) -> String {
@@ -38,7 +41,9 @@ pub fn output(place: &Place) -> String {
 }
 
 pub fn total(place: &Place) -> f64 {
-    place.team_json()["strata"]["budget"]["total"].as_f64().unwrap()
+    place.team_json()["strata"]["budget"]["total"]
+        .as_f64()
+        .unwrap()
 }
 
 /// Each kind of call, and whether a server sees it.
@@ -76,22 +81,41 @@ fn a_kill_before_a_call_leaves_one_that_is_made_once() {
 fn a_kill_while_a_call_is_under_way_leaves_one_that_is_made_again_or_is_in_doubt() {
     for (call, _) in KINDS.iter().filter(|(_, seen)| *seen) {
         let web = Web::new();
-        let place = team(&web, "once", "probe.wasm", &format!("steps = [{call}, {{ say = \"got {{reads}}\" }}]"));
+        let place = team(
+            &web,
+            "once",
+            "probe.wasm",
+            &format!("steps = [{call}, {{ say = \"got {{reads}}\" }}]"),
+        );
         let process = place.start(&["run", "team.toml", "--storage", "store"]);
         web.wait(1);
         process.kill();
         if call.contains("POST") {
             place.resume().expect(10);
             assert_eq!(web.lines().len(), 1, "{call}");
-            place.host(&["run", "--recover_path", "store", "--in-doubt", "redo"]).expect(0);
+            place
+                .host(&["run", "--recover_path", "store", "--in-doubt", "redo"])
+                .expect(0);
         } else {
             place.resume().expect(0);
         }
-        assert_eq!((web.lines().len(), sources(&place).as_slice()), (2, &["live".to_owned()][..]), "{call}");
-        let (answer, cost) = if call.contains("llm") { ("got re: q", 2.0) } else { ("got /v1/once/x", 0.0) };
+        assert_eq!(
+            (web.lines().len(), sources(&place).as_slice()),
+            (2, &["live".to_owned()][..]),
+            "{call}"
+        );
+        let (answer, cost) = if call.contains("llm") {
+            ("got re: q", 2.0)
+        } else {
+            ("got /v1/once/x", 0.0)
+        };
         assert_eq!(output(&place), answer, "{call}");
         // What nobody saw the answer of counts for all that was held back for it.
-        assert!(total(&place) >= cost && (cost > 0.0) == (total(&place) > cost), "{call}: {}", total(&place));
+        assert!(
+            total(&place) >= cost && (cost > 0.0) == (total(&place) > cost),
+            "{call}: {}",
+            total(&place)
+        );
     }
 }
 
@@ -116,7 +140,11 @@ fn a_kill_after_a_call_leaves_its_answer_which_is_served_and_not_paid_again() {
             !served.is_empty() && recorded.contains(served.trim_start_matches("re: ")),
             "{call}: {served} is not in {recorded}"
         );
-        assert_eq!(total(&place), if call.contains("llm") { 2.0 } else { 0.0 }, "{call}");
+        assert_eq!(
+            total(&place),
+            if call.contains("llm") { 2.0 } else { 0.0 },
+            "{call}"
+        );
     }
 }
 
@@ -128,14 +156,18 @@ fn a_kill_right_after_the_start_of_an_attempt_loses_no_reading_of_clock_or_dice(
         let steps = format!("steps = [{calls}, {HALT}, {{ say = \"{{reads}}\" }}]");
         for read in [1, 7, 20] {
             let place = team(&web, "plain", "probe.wasm", &steps);
-            let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+            let mut process =
+                place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
             (0..read).for_each(|_| drop(process.until("host-call", None)));
             process.kill();
             place.resume().expect(0);
             let sources = sources(&place);
             let live = sources.iter().filter(|source| *source == "live").count();
             assert_eq!(live, 20, "{call} after {read}: {sources:?}");
-            assert!(sources.len() >= 20 + read, "{call} after {read}: {sources:?}");
+            assert!(
+                sources.len() >= 20 + read,
+                "{call} after {read}: {sources:?}"
+            );
         }
     }
 }
@@ -150,17 +182,25 @@ fn a_model_that_fails_for_too_long_stops_the_run_which_a_resume_goes_on_with() {
         "probe.wasm",
         &format!("steps = [{other}, {{ llm = \"q\" }}, {{ say = \"got {{reads}}\" }}]"),
     );
-    let text = String::from_utf8(place.read("team.toml")).unwrap().replace("retries = 0", "retries = 1");
+    let text = String::from_utf8(place.read("team.toml"))
+        .unwrap()
+        .replace("retries = 0", "retries = 1");
     place.write("team.toml", text);
     let ended = place.run().expect(3);
-    assert_eq!(stream::of_kind(&ended.events(), "action-failed")[0]["fault"], "host");
+    assert_eq!(
+        stream::of_kind(&ended.events(), "action-failed")[0]["fault"],
+        "host"
+    );
     assert!(
-        ended.stderr.contains("503 Service Unavailable") && ended.stderr.contains("(after 1 retry)"),
+        ended.stderr.contains("503 Service Unavailable")
+            && ended.stderr.contains("(after 1 retry)"),
         "{}",
         ended.stderr
     );
     assert!(
-        ended.stderr.contains("its last host calls and their results:\n    http   /v1/paid\n    llm    failed: "),
+        ended.stderr.contains(
+            "its last host calls and their results:\n    http   /v1/paid\n    llm    failed: "
+        ),
         "{}",
         ended.stderr
     );
@@ -176,8 +216,13 @@ fn which_calls_another_attempt_is_served_can_be_said_of_a_fresh_run_too() {
         let steps = "steps = [{ llm = \"q\" }, { fail = \"retryable\", attempts = [1] }]";
         let place = team(&web, "plain", "probe.wasm", steps);
         let text = String::from_utf8(place.read("team.toml")).unwrap();
-        place.write("team.toml", text + "[role.action.limits]\nretries = 1\nbackoff = \"1ms\"\n");
-        place.host(&["run", "team.toml", "--storage", "store", "--calls", calls]).expect(0);
+        place.write(
+            "team.toml",
+            text + "[role.action.limits]\nretries = 1\nbackoff = \"1ms\"\n",
+        );
+        place
+            .host(&["run", "team.toml", "--storage", "store", "--calls", calls])
+            .expect(0);
         assert_eq!(sources(&place), ["live", source]);
     }
 }
@@ -186,22 +231,39 @@ fn which_calls_another_attempt_is_served_can_be_said_of_a_fresh_run_too() {
 fn no_more_is_taken_and_recorded_than_a_guest_may_have() {
     let bounded = |place: &Place, bytes: &str| {
         let text = String::from_utf8(place.read("team.toml")).unwrap();
-        let text = text.split("[role.action.limits]").next().unwrap().to_owned();
-        place.write("team.toml", format!("{text}[role.action.limits]\nhost_bytes = \"{bytes}\"\n"));
+        let text = text
+            .split("[role.action.limits]")
+            .next()
+            .unwrap()
+            .to_owned();
+        place.write(
+            "team.toml",
+            format!("{text}[role.action.limits]\nhost_bytes = \"{bytes}\"\n"),
+        );
     };
     let many = |one: &dyn Fn(usize) -> String| (0..20).map(one).collect::<Vec<_>>().join(", ");
     let gets = many(&|n| format!("\"GET URL/../large/150000/{n}\""));
     let prompts = many(&|n| format!("\"{n} {}\"", "why ".repeat(10_000)));
     let cases = [
-        (format!("requests = [{gets}]"), ["http.fetch-many", "(came to more)"], 0.0),
+        (
+            format!("requests = [{gets}]"),
+            ["http.fetch-many", "(came to more)"],
+            0.0,
+        ),
         // The questions alone are a good part of it. What is answered is paid for, and so it is kept.
-        (format!("prompts = [{prompts}]"), ["llm.complete-many", "(came to 1"], 40.0),
+        (
+            format!("prompts = [{prompts}]"),
+            ["llm.complete-many", "(came to 1"],
+            40.0,
+        ),
     ];
     for (config, [call, came_to], paid) in cases {
         let web = Web::new();
         let place = gathering(&web, &config);
         bounded(&place, "1MiB");
-        let run = place.host(&["run", "team.toml", "--storage", "store"]).expect(3);
+        let run = place
+            .host(&["run", "team.toml", "--storage", "store"])
+            .expect(3);
         let told = format!("1 MiB to and from the host reached in `{call}`");
         for part in [told.as_str(), came_to, "raise `limits.host_bytes`"] {
             assert!(run.stderr.contains(part), "{part}: {}", run.stderr);
@@ -211,10 +273,18 @@ fn no_more_is_taken_and_recorded_than_a_guest_may_have() {
         assert!((total(&place) - paid).abs() < 1e-9, "{}", total(&place));
         place.host(&["replay", "store"]).expect(0);
         // The limit stands for what is recorded and what is not: the next attempt comes to the same.
-        place.host(&["run", "team.toml", "--recover_path", "store"]).expect(3);
+        place
+            .host(&["run", "team.toml", "--recover_path", "store"])
+            .expect(3);
         bounded(&place, "64MiB");
-        place.host(&["run", "team.toml", "--recover_path", "store"]).expect(0);
-        assert!((total(&place) - paid).abs() < 1e-9, "nothing is paid for twice: {}", total(&place));
+        place
+            .host(&["run", "team.toml", "--recover_path", "store"])
+            .expect(0);
+        assert!(
+            (total(&place) - paid).abs() < 1e-9,
+            "nothing is paid for twice: {}",
+            total(&place)
+        );
     }
 }
 
@@ -222,7 +292,10 @@ fn no_more_is_taken_and_recorded_than_a_guest_may_have() {
 fn an_answer_that_comes_while_a_run_is_being_stopped_is_durable_before_the_run_has_ended() {
     let web = Web::new();
     let base = format!("http://127.0.0.1:{}/v1/slow", web.port());
-    let place = gathering(&web, &format!("requests = [\"POST {base}/1000/a\", \"POST {base}/60000/b\"]"));
+    let place = gathering(
+        &web,
+        &format!("requests = [\"POST {base}/1000/a\", \"POST {base}/60000/b\"]"),
+    );
     let process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
     web.wait(2);
     process.signal(Signal::INT);
@@ -247,10 +320,21 @@ fn who_waits_to_ask_a_model_again_is_not_waited_for_and_has_paid_nothing() {
     place.write("team.toml", text.replace("retries = 0", "retries = 3"));
     limited(&place, "timeout = \"1s\"\n");
     let ended = place.run().expect(3);
-    assert!(ended.stderr.contains("timeout of 1s reached"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("timeout of 1s reached"),
+        "{}",
+        ended.stderr
+    );
     // It was refused, so nothing of what was held back for it counts.
-    assert_eq!((web.lines().len(), sources(&place).len(), total(&place)), (1, 1, 0.0));
-    let call = place.recorded().into_iter().find(|line| line["kind"] == "host-call").unwrap();
+    assert_eq!(
+        (web.lines().len(), sources(&place).len(), total(&place)),
+        (1, 1, 0.0)
+    );
+    let call = place
+        .recorded()
+        .into_iter()
+        .find(|line| line["kind"] == "host-call")
+        .unwrap();
     assert_eq!(call["cost"], 0.0);
 }
 
@@ -258,23 +342,36 @@ fn who_waits_to_ask_a_model_again_is_not_waited_for_and_has_paid_nothing() {
 fn what_was_paid_is_kept_where_an_output_is_too_large_or_writes_conflict() {
     for (fault, limit) in [("big-output", ""), ("big-output", "output = \"5MiB\"\n")] {
         let web = Web::new();
-        let steps = format!("steps = [{{ llm = \"q\" }}, {{ fail = \"{fault}\", attempts = [1] }}]");
+        let steps =
+            format!("steps = [{{ llm = \"q\" }}, {{ fail = \"{fault}\", attempts = [1] }}]");
         let place = team(&web, "plain", "probe.wasm", &steps);
         limited(&place, limit);
         let ended = place.run().expect(3);
-        assert_eq!(stream::of_kind(&ended.events(), "action-failed")[0]["fault"], "output-invalid");
+        assert_eq!(
+            stream::of_kind(&ended.events(), "action-failed")[0]["fault"],
+            "output-invalid"
+        );
         place.resume().expect(0);
-        assert_eq!((sources(&place), total(&place)), (vec!["live".into(), "recorded".into()], 2.0));
+        assert_eq!(
+            (sources(&place), total(&place)),
+            (vec!["live".into(), "recorded".into()], 2.0)
+        );
     }
     // Another schema is no limit: the model is to say something else.
     let web = Web::new();
-    let place = team(&web, "plain", "probe.wasm", "steps = [{ llm = \"q\" }, { fail = \"invalid\", attempts = [1] }]");
+    let place = team(
+        &web,
+        "plain",
+        "probe.wasm",
+        "steps = [{ llm = \"q\" }, { fail = \"invalid\", attempts = [1] }]",
+    );
     let text = String::from_utf8(place.read("team.toml")).unwrap();
     let schema = "output_schema = \"schema.json\"\n[role.action.allow]";
     place.write("schema.json", r#"{ "type": "object" }"#);
     place.write(
         "team.toml",
-        text.replace("steps = [", "steps = [{ say = \"x\", data = {} }, ").replace("[role.action.allow]", schema),
+        text.replace("steps = [", "steps = [{ say = \"x\", data = {} }, ")
+            .replace("[role.action.allow]", schema),
     );
     place.run().expect(3);
     place.resume().expect(0);
@@ -282,7 +379,12 @@ fn what_was_paid_is_kept_where_an_output_is_too_large_or_writes_conflict() {
     // Two that write one key, until the scope unites what they write. What one of them did after it is made again, too.
     let web = Web::new();
     let write = "{ set = \"k\", value = 1, scope = \"s\" }";
-    let place = team(&web, "plain", "probe.wasm", &format!("steps = [{{ llm = \"q\" }}, {write}]"));
+    let place = team(
+        &web,
+        "plain",
+        "probe.wasm",
+        &format!("steps = [{{ llm = \"q\" }}, {write}]"),
+    );
     let text = String::from_utf8(place.read("team.toml")).unwrap();
     let other = format!(
         "[[role]]\nname = \"B\"\nwatch = [\"UserRequirement\"]\n[[role.action]]\nname = \"b\"\n\
@@ -294,10 +396,17 @@ fn what_was_paid_is_kept_where_an_output_is_too_large_or_writes_conflict() {
     place.run().expect(3);
     let text = String::from_utf8(place.read("team.toml")).unwrap();
     place.write("team.toml", text + "reducer = \"add\"\n");
-    place.host(&["run", "team.toml", "--recover_path", "store"]).expect(0);
+    place
+        .host(&["run", "team.toml", "--recover_path", "store"])
+        .expect(0);
     assert_eq!(
         (sources(&place), total(&place)),
-        (["live", "live", "recorded", "recorded"].map(String::from).into(), 4.0)
+        (
+            ["live", "live", "recorded", "recorded"]
+                .map(String::from)
+                .into(),
+            4.0
+        )
     );
 }
 
@@ -311,6 +420,9 @@ fn a_guest_that_calls_too_often_is_tried_again_as_often_as_it_may_be() {
         let ended = place.run().expect(code);
         let failed = ended.events();
         let failed = stream::of_kind(&failed, "action-failed");
-        assert_eq!((failed.len(), &failed[0]["fault"]), (2, &Value::from("host")));
+        assert_eq!(
+            (failed.len(), &failed[0]["fault"]),
+            (2, &Value::from("host"))
+        );
     }
 }

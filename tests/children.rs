@@ -39,7 +39,11 @@ config = { steps = [{ say = "news", to = ["world"] }] }
 
 fn is_there(id: i32) -> bool {
     // One that has ended and was not waited for yet does nothing any more.
-    let is_dead = |stat: String| stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z'));
+    let is_dead = |stat: String| {
+        stat.rsplit(')')
+            .next()
+            .is_some_and(|rest| rest.trim_start().starts_with('Z'))
+    };
     let is_zombie = fs::read_to_string(format!("/proc/{id}/stat")).is_ok_and(is_dead);
     test_kill_process(Pid::from_raw(id).unwrap()).is_ok() && !is_zombie
 }
@@ -51,7 +55,10 @@ fn ids(place: &Place, name: &str, lines: usize) -> Vec<i32> {
         let text = fs::read_to_string(place.path(name)).unwrap_or_default();
         if text.lines().count() >= lines && text.ends_with('\n') {
             std::thread::sleep(UNTIL_WATCHED);
-            return text.split_whitespace().map(|id| id.parse().unwrap()).collect();
+            return text
+                .split_whitespace()
+                .map(|id| id.parse().unwrap())
+                .collect();
         }
         assert!(begun.elapsed() < PATIENCE, "`{name}` has {text:?}");
         std::thread::sleep(Duration::from_millis(5));
@@ -73,11 +80,21 @@ fn the_program_outside_ends_with_a_host_that_is_killed_before_a_resume_starts_it
     let notes = "for id in $(cat ids 2>/dev/null); do kill -0 $id 2>/dev/null && grep -q '^State:.[^Z]' /proc/$id/status \
                  && echo $id >> outlived; done\n";
     place.write("bridge.sh", format!("{notes}{BRIDGE}"));
-    let args = ["run", "team.toml", "--storage", "store", "--keep-alive", "--quiet"];
+    let args = [
+        "run",
+        "team.toml",
+        "--storage",
+        "store",
+        "--keep-alive",
+        "--quiet",
+    ];
     let mut host = place.start(&args);
     for round in 1..=3 {
         let first = ids(&place, "ids", round);
-        assert!(first[first.len() - 2..].iter().all(|id| is_there(*id)), "{first:?}");
+        assert!(
+            first[first.len() - 2..].iter().all(|id| is_there(*id)),
+            "{first:?}"
+        );
         host.kill();
         host = place.start(&["run", "--recover_path", "store", "--keep-alive", "--quiet"]);
     }
@@ -85,17 +102,27 @@ fn the_program_outside_ends_with_a_host_that_is_killed_before_a_resume_starts_it
     gone(&all[..6]);
     host.kill();
     gone(&all);
-    assert!(!place.path("outlived").exists(), "{:?}", fs::read_to_string(place.path("outlived")));
+    assert!(
+        !place.path("outlived").exists(),
+        "{:?}",
+        fs::read_to_string(place.path("outlived"))
+    );
 }
 
 #[test]
 fn a_build_ends_with_a_host_that_is_killed() {
     let place = Place::empty();
     // In place of the compiler, something that takes its time.
-    place.write("bin/cargo", format!("#!/bin/sh\ncd '{}'\n{BRIDGE}", place.path("").display()));
+    place.write(
+        "bin/cargo",
+        format!("#!/bin/sh\ncd '{}'\n{BRIDGE}", place.path("").display()),
+    );
     let cargo = place.path("bin/cargo");
     fs::set_permissions(&cargo, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    place.write("src/Cargo.toml", "[package]\nname = \"x\"\nversion = \"0.1.0\"\n");
+    place.write(
+        "src/Cargo.toml",
+        "[package]\nname = \"x\"\nversion = \"0.1.0\"\n",
+    );
     let mut command = place.command(&["build", "src"]);
     let path = std::env::var("PATH").unwrap_or_default();
     command.env("PATH", format!("{}:{path}", place.path("bin").display()));

@@ -39,7 +39,9 @@ fn compiled(ended: &Ended) -> usize {
 fn kept(place: &Place) -> PathBuf {
     let files = fs::read_dir(place.path("cache/strata-host/compiled")).unwrap();
     let files = files.map(|file| file.unwrap().path());
-    let mut files: Vec<_> = files.filter(|file| fs::metadata(file).unwrap().len() > 0).collect();
+    let mut files: Vec<_> = files
+        .filter(|file| fs::metadata(file).unwrap().len() > 0)
+        .collect();
     assert_eq!(files.len(), 1, "{files:?}");
     files.remove(0)
 }
@@ -48,7 +50,10 @@ fn kept(place: &Place) -> PathBuf {
 fn a_component_is_compiled_once_however_many_processes_want_it() {
     let place = Place::with(TEAM);
     let processes: Vec<Process> = (0..4).map(|_| Process::spawn(command(&place))).collect();
-    let ended: Vec<Ended> = processes.into_iter().map(|process| process.end().expect(0)).collect();
+    let ended: Vec<Ended> = processes
+        .into_iter()
+        .map(|process| process.end().expect(0))
+        .collect();
     assert_eq!(ended.iter().map(compiled).sum::<usize>(), 1);
     assert_eq!(compiled(&load(&place)), 0);
 }
@@ -65,7 +70,11 @@ fn a_flipped_bit_in_compiled_code_is_found_and_mended() {
         fs::write(&file, flipped).unwrap();
         let ended = load(&place);
         assert_eq!(compiled(&ended), 1, "{at}");
-        assert!(ended.stderr.contains("is damaged; compiling again"), "{}", ended.stderr);
+        assert!(
+            ended.stderr.contains("is damaged; compiling again"),
+            "{}",
+            ended.stderr
+        );
         assert_eq!(compiled(&load(&place)), 0, "{at}");
     }
 }
@@ -75,12 +84,22 @@ fn compiled_code_that_others_could_have_put_there_is_not_loaded() {
     let place = Place::with(TEAM);
     load(&place);
     let (file, dir) = (kept(&place), place.path("cache/strata-host/compiled"));
-    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
-    assert_eq!(fs::metadata(&dir).unwrap().permissions().mode() & 0o777, 0o700);
+    assert_eq!(
+        fs::metadata(&file).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+    assert_eq!(
+        fs::metadata(&dir).unwrap().permissions().mode() & 0o777,
+        0o700
+    );
     fs::set_permissions(&dir, fs::Permissions::from_mode(0o770)).unwrap();
     let ended = load(&place);
     assert_eq!(compiled(&ended), 1);
-    assert!(ended.stderr.contains("others than you can enter"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("others than you can enter"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]
@@ -95,8 +114,15 @@ fn what_builds_run_is_not_put_where_others_could_change_it() {
     };
     fs::set_permissions(&dir, fs::Permissions::from_mode(0o777)).unwrap();
     let refused = unpack().expect(2).stderr;
-    let parts = [dir.to_str().unwrap(), "others than you can enter it", "`chmod 700` it", "set XDG_CACHE_HOME"];
-    parts.iter().for_each(|part| assert!(refused.contains(part), "{refused}"));
+    let parts = [
+        dir.to_str().unwrap(),
+        "others than you can enter it",
+        "`chmod 700` it",
+        "set XDG_CACHE_HOME",
+    ];
+    parts
+        .iter()
+        .for_each(|part| assert!(refused.contains(part), "{refused}"));
     assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
     // Elsewhere there may be more room.
     fs::rename(&dir, place.path("elsewhere")).unwrap();
@@ -112,7 +138,10 @@ fn where_there_is_no_address_space_for_a_pool_a_team_runs_all_the_same() {
     let host = place.command(&["run", "team.toml", "--storage", "store"]);
     let mut shell = Command::new("sh");
     // 8 GB: enough to run, and far from enough to reserve room for many memories of 4 GB each.
-    shell.args(["-c", "ulimit -v 8000000; exec \"$0\" \"$@\""]).arg(host.get_program()).args(host.get_args());
+    shell
+        .args(["-c", "ulimit -v 8000000; exec \"$0\" \"$@\""])
+        .arg(host.get_program())
+        .args(host.get_args());
     shell.current_dir(place.path(""));
     let envs = host.get_envs();
     shell.envs(envs.filter_map(|(name, value)| Some((name, value?))));

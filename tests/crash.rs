@@ -21,7 +21,10 @@ fn undisturbed() -> Undisturbed {
     let place = Place::of("matrix");
     let lines = place.run().expect(0).events();
     stream::assert_numbered(&lines);
-    Undisturbed { lines, saved: essence(place.team_json()) }
+    Undisturbed {
+        lines,
+        saved: essence(place.team_json()),
+    }
 }
 
 /// Does something with every number below `end`, on as many threads as the machine runs at once.
@@ -54,11 +57,18 @@ fn check(kills: &[(usize, Duration)], undisturbed: &Undisturbed) {
         std::thread::sleep(*pause);
         let ended = process.kill();
         if told == 0 {
-            assert_eq!(ended.code, Some(0), "nothing was told, and yet: {}", ended.stderr);
+            assert_eq!(
+                ended.code,
+                Some(0),
+                "nothing was told, and yet: {}",
+                ended.stderr
+            );
         }
         args = vec!["run", "--recover_path", "store", "--events", "-"];
     }
-    let end = (0..RESUMES).map(|_| place.resume()).find(|ended| ended.code == Some(0));
+    let end = (0..RESUMES)
+        .map(|_| place.resume())
+        .find(|ended| ended.code == Some(0));
     let end = end.unwrap_or_else(|| panic!("killed at {kills:?}, it never ends"));
     let what = format!("killed at {kills:?}\n{}", end.stderr);
     assert_eq!(essence(place.team_json()), undisturbed.saved, "{what}");
@@ -73,7 +83,9 @@ fn check(kills: &[(usize, Duration)], undisturbed: &Undisturbed) {
 #[test]
 fn a_run_killed_after_any_event_ends_like_an_undisturbed_one() {
     let undisturbed = undisturbed();
-    in_parallel(undisturbed.lines.len(), |n| check(&[(n + 1, Duration::ZERO)], &undisturbed));
+    in_parallel(undisturbed.lines.len(), |n| {
+        check(&[(n + 1, Duration::ZERO)], &undisturbed)
+    });
 }
 
 #[test]
@@ -84,7 +96,11 @@ fn a_run_whose_resumes_are_killed_too_ends_like_an_undisturbed_one() {
         // Odd pauses, so that kills hit what happens between two lines as well.
         let pause = |salt: usize| Duration::from_micros(((seed + salt) * 389 % 4000) as u64);
         let first = 1 + seed * 37 % total;
-        let kills = [(first, pause(1)), (1 + seed * 13 % 20, pause(2)), (1 + seed * 7 % 11, pause(3))];
+        let kills = [
+            (first, pause(1)),
+            (1 + seed * 13 % 20, pause(2)),
+            (1 + seed * 7 % 11, pause(3)),
+        ];
         check(&kills, &undisturbed);
     });
 }

@@ -32,14 +32,19 @@ config = { steps = [{ SECOND }] }
 "#;
 
 fn two(idea: &str, first: &str, second: &str) -> String {
-    TWO.replace("IDEA", idea).replace("FIRST", first).replace("SECOND", second)
+    TWO.replace("IDEA", idea)
+        .replace("FIRST", first)
+        .replace("SECOND", second)
 }
 
 /// The loop in a folder, with what it says on stdout.
 fn looped(place: &Place, team: &str, more: &[&str]) -> Process {
     let host = place.command(&[&["dev", team, "--storage", "store"], more].concat());
     let mut command = Command::new("sh");
-    command.args(["-c", "exec \"$0\" \"$@\" 2>&1"]).arg(host.get_program()).args(host.get_args());
+    command
+        .args(["-c", "exec \"$0\" \"$@\" 2>&1"])
+        .arg(host.get_program())
+        .args(host.get_args());
     command.current_dir(place.path(""));
     for (name, value) in host.get_envs() {
         match value {
@@ -65,7 +70,10 @@ fn the_role_at_fault_is_tried_again_with_what_was_mended() {
     place.write("team.toml", two("go", "a", "say = \"b\""));
     dev.until_said("`team.toml` changed");
     let said = dev.until_said("from saving `team.toml` to the result of B.Two");
-    assert!(said.trim_start().starts_with(|c: char| c.is_ascii_digit()), "{said}");
+    assert!(
+        said.trim_start().starts_with(|c: char| c.is_ascii_digit()),
+        "{said}"
+    );
     dev.end().expect(0);
     assert_eq!(started(&place), ["A.One", "B.Two", "B.Two"]);
 }
@@ -89,7 +97,9 @@ fn what_is_answered_or_sent_from_elsewhere_is_gone_on_with() {
     dev.until_said("`store` changed");
     dev.until_said("done after 2 steps");
     dev.until_said("for changes; Ctrl-C");
-    place.host(&["send", "store", "--cause", "One", "more"]).expect(0);
+    place
+        .host(&["send", "store", "--cause", "One", "more"])
+        .expect(0);
     dev.until_said("ask-2-1-0-0");
     dev.until_said("for changes; Ctrl-C");
     dev.signal(Signal::INT);
@@ -119,7 +129,10 @@ fn what_was_done_with_what_is_changed_is_done_again_from_before_it() {
         .collect();
     assert_eq!(outputs, ["b", "b?"]);
     // Nothing that counts.
-    place.write("team.toml", two("go", "b", "say = \"{inputs}?\"") + "# a remark\n");
+    place.write(
+        "team.toml",
+        two("go", "b", "say = \"{inputs}?\"") + "# a remark\n",
+    );
     dev.until_said("the team is done, and nothing that it ran with has changed");
     dev.until_said("for changes; Ctrl-C");
     // Another idea is another run; the one before is set aside.
@@ -148,7 +161,13 @@ fn a_signal_ends_a_round_in_order() {
     dev.until_said("A.One");
     dev.signal(Signal::INT);
     let ended = dev.end().expect(130);
-    assert!(ended.stdout.contains("interrupted at step 1; saved in `store`"), "{}", ended.stdout);
+    assert!(
+        ended
+            .stdout
+            .contains("interrupted at step 1; saved in `store`"),
+        "{}",
+        ended.stdout
+    );
     assert_eq!(place.team_json()["strata"]["status"], "interrupted");
 }
 
@@ -156,10 +175,19 @@ fn a_signal_ends_a_round_in_order() {
 fn what_is_wrong_with_a_source_is_told_in_its_place_and_the_loop_goes_on() {
     let place = Place::empty();
     place.host(&["new", "team", "press"]).expect(0);
-    place.write("press/respond/Cargo.lock", fs::read(project().join("Cargo.lock")).unwrap());
+    place.write(
+        "press/respond/Cargo.lock",
+        fs::read(project().join("Cargo.lock")).unwrap(),
+    );
     let (team, source) = ("press/team.toml", "press/respond/src/lib.rs");
-    let (good_team, good_source) = (place.read(team), String::from_utf8(place.read(source)).unwrap());
-    place.write(source, format!("{good_source}\nfn f() {{\n    nothing()\n}}\n"));
+    let (good_team, good_source) = (
+        place.read(team),
+        String::from_utf8(place.read(source)).unwrap(),
+    );
+    place.write(
+        source,
+        format!("{good_source}\nfn f() {{\n    nothing()\n}}\n"),
+    );
     let mut dev = looped(&place, team, &["--until-done"]);
     let line = good_source.lines().count() + 3;
     dev.until_said("cannot find function `nothing`");
@@ -197,7 +225,13 @@ fn replies_and_schemas_that_the_team_file_names_are_watched() {
     assert_eq!(started(&place), ["A.One", "B.Two"]);
     let stream = place.recorded();
     let outputs = stream::of_kind(&stream, "action-finished");
-    assert!(outputs[0]["output"]["content"].as_str().unwrap().contains("second"), "{outputs:?}");
+    assert!(
+        outputs[0]["output"]["content"]
+            .as_str()
+            .unwrap()
+            .contains("second"),
+        "{outputs:?}"
+    );
     // What the schema refuses now, it let pass before.
     place.write("out.json", "{ \"type\": \"string\" }");
     dev.until_said("`out.json` changed");
@@ -249,5 +283,8 @@ fn teams_that_are_developed_in_one_place_are_saved_apart_and_beside_their_runs()
         let saved = place.read(&format!("workspace/storage/{name}/team.json"));
         assert!(String::from_utf8(saved).unwrap().contains(team), "{name}");
     }
-    assert_eq!(fs::read_link(place.path("workspace/storage/team")).unwrap(), Path::new("two"));
+    assert_eq!(
+        fs::read_link(place.path("workspace/storage/team")).unwrap(),
+        Path::new("two")
+    );
 }

@@ -22,7 +22,10 @@ pub fn document(name: &str) -> String {
 /// What is said of them where values of any kind are read.
 const TOLD: [(&str, &str); 3] = [
     ("deep", "nested deeper than 100 levels"),
-    ("wide", "too large to be read: its values would take more than 128 MiB"),
+    (
+        "wide",
+        "too large to be read: its values would take more than 128 MiB",
+    ),
     ("broken", "not a JSON document"),
 ];
 
@@ -61,9 +64,13 @@ fn streamed_reply(name: &str) -> String {
 fn of_a_model(name: &str, how: &str, more: &[&str]) -> String {
     let web = Web::new();
     let url = format!("http://127.0.0.1:{}/v1/document/{name}/{how}", web.port());
-    let settings = format!("[llm]\nprovider = \"openai\"\nbase_url = \"{url}\"\nmodel = \"m\"\nretries = 0\n");
+    let settings =
+        format!("[llm]\nprovider = \"openai\"\nbase_url = \"{url}\"\nmodel = \"m\"\nretries = 0\n");
     let place = team(&settings, r#"{ llm = "q" }"#);
-    place.host(&[&["run", "team.toml", "--storage", "store"], more].concat()).expect(3).stderr
+    place
+        .host(&[&["run", "team.toml", "--storage", "store"], more].concat())
+        .expect(3)
+        .stderr
 }
 
 fn message_by_stdio(name: &str) -> String {
@@ -77,15 +84,27 @@ fn message_by_stdio(name: &str) -> String {
 fn message_by_http(name: &str) -> String {
     let web = Web::new();
     let url = format!("http://127.0.0.1:{}/v1/document/{name}/whole", web.port());
-    let place =
-        team(&format!("[env.external]\nkind = \"http\"\nurl = \"{url}\""), r#"{ emit = "m", to = ["outside"] }"#);
+    let place = team(
+        &format!("[env.external]\nkind = \"http\"\nurl = \"{url}\""),
+        r#"{ emit = "m", to = ["outside"] }"#,
+    );
     place.run().expect(0).stderr
 }
 
 fn answer(name: &str) -> String {
-    let place = team("", r#"{ ask = "how many?", schema = { type = "integer" } }"#);
+    let place = team(
+        "",
+        r#"{ ask = "how many?", schema = { type = "integer" } }"#,
+    );
     place.run().expect(4);
-    place.host(&["answer", "store", &format!("ask-0-0-0-0={}", document(name))]).expect(2).stderr
+    place
+        .host(&[
+            "answer",
+            "store",
+            &format!("ask-0-0-0-0={}", document(name)),
+        ])
+        .expect(2)
+        .stderr
 }
 
 fn team_json(name: &str) -> String {
@@ -93,7 +112,10 @@ fn team_json(name: &str) -> String {
     place.run().expect(3);
     fs::remove_file(place.path("store/team.db")).unwrap();
     place.write("store/team.json", document(name));
-    place.host(&["run", "team.toml", "--recover_path", "store"]).expect(2).stderr
+    place
+        .host(&["run", "team.toml", "--recover_path", "store"])
+        .expect(2)
+        .stderr
 }
 
 fn schema(name: &str) -> String {
@@ -102,7 +124,10 @@ fn schema(name: &str) -> String {
     let team = String::from_utf8(place.read("team.toml")).unwrap();
     place.write(
         "team.toml",
-        team.replace("[role.action.allow]", "output_schema = \"schema.json\"\n[role.action.allow]"),
+        team.replace(
+            "[role.action.allow]",
+            "output_schema = \"schema.json\"\n[role.action.allow]",
+        ),
     );
     place.host(&["check", "team.toml"]).expect(2).stderr
 }
@@ -111,7 +136,11 @@ fn schema(name: &str) -> String {
 fn what_swells_or_nests_is_refused_at_every_door() {
     let check = |door: Door, name: &str, expected: &str| {
         let told = door(name);
-        assert!(told.contains(expected), "{name}: `{expected}` is not in: {}", &told[..told.len().min(2000)]);
+        assert!(
+            told.contains(expected),
+            "{name}: `{expected}` is not in: {}",
+            &told[..told.len().min(2000)]
+        );
         assert!(!told.contains("panicked"), "{name}: {told}");
     };
     for (name, told) in TOLD {
@@ -123,7 +152,11 @@ fn what_swells_or_nests_is_refused_at_every_door() {
     // What is longer is no argument of a command.
     check(answer, "deep", "nested deeper than 100 levels");
     check(team_json, "deep", "recursion limit exceeded");
-    check(team_json, "wide", "it holds no saved team: it is not an object");
+    check(
+        team_json,
+        "wide",
+        "it holds no saved team: it is not an object",
+    );
     check(team_json, "twofold", "key `content` appears twice");
     check(schema, "deep", "nested deeper than 100 levels");
 }

@@ -14,14 +14,16 @@ use strata_core::money::Usd;
 use strata_core::stepper::Stepper;
 use strata_core::team::{Action, OnFault, Outside, Policy, React, Retry, Role, Team};
 use strata_host::blob::Blobs;
-use strata_host::driver::{Driver, DriverError, Equipment, Journal, Motion, OnLine, Unserved, WhenIdle};
+use strata_host::driver::{
+    Driver, DriverError, Equipment, Journal, Motion, OnLine, Unserved, WhenIdle,
+};
 use strata_host::plugin::Plugin;
 use strata_host::sandbox::{Call, Directories, ScriptedSandbox, Value, ended, returned};
 use strata_host::services::http::Http;
 use strata_host::services::http::secret::Secrets;
 use strata_host::store::{
-    At, CheckpointRow, Durability, FIRST_LINE, Fill, LineageRow, MemoryStore, Pruned, Record, Saved, SavedDefinition,
-    Store, StoreError, SumUp,
+    At, CheckpointRow, Durability, FIRST_LINE, Fill, LineageRow, MemoryStore, Pruned, Record,
+    Saved, SavedDefinition, Store, StoreError, SumUp,
 };
 
 /// What a store did, and when it shall fail.
@@ -46,7 +48,11 @@ impl Store for WatchedStore {
         let mut ledger = self.ledger.lock().unwrap();
         ledger.appends += 1;
         if ledger.fails_at.is_some_and(|at| ledger.appends >= at) {
-            return Err(StoreError::Full { path: "team.db".into(), action: "write", inodes: false });
+            return Err(StoreError::Full {
+                path: "team.db".into(),
+                action: "write",
+                inodes: false,
+            });
         }
         ledger.records.extend_from_slice(records);
         self.store.append(records, durability)
@@ -58,7 +64,11 @@ impl Store for WatchedStore {
 
     fn save_snapshot(&mut self, env: &Environment) -> Result<(), StoreError> {
         if self.ledger.lock().unwrap().no_snapshots {
-            return Err(StoreError::Full { path: "team.db".into(), action: "write", inodes: false });
+            return Err(StoreError::Full {
+                path: "team.db".into(),
+                action: "write",
+                inodes: false,
+            });
         }
         self.store.save_snapshot(env)
     }
@@ -111,13 +121,20 @@ impl Store for WatchedStore {
         self.store.set_definition(definition)
     }
 
-    fn write_team_json(&mut self, fill: &Fill<'_>, durability: Durability) -> Result<(), StoreError> {
+    fn write_team_json(
+        &mut self,
+        fill: &Fill<'_>,
+        durability: Durability,
+    ) -> Result<(), StoreError> {
         self.store.write_team_json(fill, durability)
     }
 }
 
 fn role(name: &str, watch: &str, actions: &[&str]) -> Role {
-    let retry = Retry { retries: 1, backoff_ms: 1 };
+    let retry = Retry {
+        retries: 1,
+        backoff_ms: 1,
+    };
     Role {
         name: name.into(),
         profile: String::new(),
@@ -127,7 +144,13 @@ fn role(name: &str, watch: &str, actions: &[&str]) -> Role {
         watch: [watch.into()].into(),
         addresses: Vec::new(),
         react: React::ByOrder,
-        actions: actions.iter().map(|name| Action { name: (*name).into(), retry }).collect(),
+        actions: actions
+            .iter()
+            .map(|name| Action {
+                name: (*name).into(),
+                retry,
+            })
+            .collect(),
     }
 }
 
@@ -154,7 +177,10 @@ fn team(roles: Vec<Role>) -> Arc<Team> {
 fn slots(team: &Team) -> Vec<Slot> {
     let slots = |id: RoleId| {
         let actions = 0..team.role(id).actions.len() as u16;
-        actions.map(move |action| Slot { role: id, part: Part::Action(ActionId(action)) })
+        actions.map(move |action| Slot {
+            role: id,
+            part: Part::Action(ActionId(action)),
+        })
     };
     team.role_ids().flat_map(slots).collect()
 }
@@ -163,7 +189,10 @@ fn equipment(team: &Team, sandbox: &ScriptedSandbox) -> Equipment {
     let plugin = Arc::new(Plugin::new("a.wasm"));
     Equipment {
         sandbox: Arc::new(sandbox.clone()),
-        plugins: slots(team).into_iter().map(|slot| (slot, plugin.clone())).collect(),
+        plugins: slots(team)
+            .into_iter()
+            .map(|slot| (slot, plugin.clone()))
+            .collect(),
         descriptions: BTreeMap::new(),
         models: None,
         http: Arc::new(Http::new(Secrets::default()).unwrap()),
@@ -182,41 +211,79 @@ struct Ran {
 
 /// A store for a run that begins with this state.
 fn watched(stepper: &Stepper, ledger: &Arc<Mutex<Ledger>>) -> WatchedStore {
-    let definition =
-        SavedDefinition { name: String::new(), base: "/".into(), text: String::new(), components: Default::default() };
-    WatchedStore { store: MemoryStore::new(stepper.env().clone(), definition), ledger: ledger.clone() }
+    let definition = SavedDefinition {
+        name: String::new(),
+        base: "/".into(),
+        text: String::new(),
+        components: Default::default(),
+    };
+    WatchedStore {
+        store: MemoryStore::new(stepper.env().clone(), definition),
+        ledger: ledger.clone(),
+    }
 }
 
 /// Runs a team from the records of an earlier run, or afresh where there are none.
-fn run(team: &Arc<Team>, sandbox: &ScriptedSandbox, before: &[Record], fails_at: Option<usize>) -> Ran {
+fn run(
+    team: &Arc<Team>,
+    sandbox: &ScriptedSandbox,
+    before: &[Record],
+    fails_at: Option<usize>,
+) -> Ran {
     let mut stepper = Stepper::new(team.clone(), Environment::new(team));
-    before.iter().for_each(|record| stepper.apply(&record.event).unwrap());
-    let ledger = Arc::new(Mutex::new(Ledger { records: before.to_vec(), fails_at, ..Ledger::default() }));
+    before
+        .iter()
+        .for_each(|record| stepper.apply(&record.event).unwrap());
+    let ledger = Arc::new(Mutex::new(Ledger {
+        records: before.to_vec(),
+        fails_at,
+        ..Ledger::default()
+    }));
     let store = watched(&stepper, &ledger);
-    let next_line = before.last().map_or(FIRST_LINE, |last| last.line + u64::from(last.lines));
+    let next_line = before
+        .last()
+        .map_or(FIRST_LINE, |last| last.line + u64::from(last.lines));
     let told = Arc::new(Mutex::new(Vec::new()));
     let (durable, heard) = (ledger.clone(), told.clone());
-    let mut journal = Journal::new(stepper, Box::new(store), next_line, Durability::Full).on_line(OnLine::Each(
-        Box::new(move |line| {
-            let saved = durable.lock().unwrap().records.last().map_or(0, |last| last.line + u64::from(last.lines));
+    let mut journal = Journal::new(stepper, Box::new(store), next_line, Durability::Full).on_line(
+        OnLine::Each(Box::new(move |line| {
+            let saved = durable
+                .lock()
+                .unwrap()
+                .records
+                .last()
+                .map_or(0, |last| last.line + u64::from(last.lines));
             assert!(line.n < saved, "line {} is told before it is saved", line.n);
             heard.lock().unwrap().push(line.n);
-        }),
-    ));
+        })),
+    );
     let event = if before.is_empty() {
-        let digests = slots(team).into_iter().map(|slot| (slot, Digest::from("d"))).collect();
-        journal.stepper().started(RunId("run".into()), "go".into(), digests)
+        let digests = slots(team)
+            .into_iter()
+            .map(|slot| (slot, Digest::from("d")))
+            .collect();
+        journal
+            .stepper()
+            .started(RunId("run".into()), "go".into(), digests)
     } else {
         journal.stepper().resumed(None, Default::default())
     };
     journal.stage(event).unwrap();
     let mut driver = Driver::new(journal, equipment(team, sandbox));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     let (_keep, mut stop) = tokio::sync::watch::channel(false);
     let status = runtime.block_on(driver.run(&mut stop));
     let env = driver.journal().env().clone();
     let told = told.lock().unwrap().clone();
-    Ran { status, told, env, ledger }
+    Ran {
+        status,
+        told,
+        env,
+        ledger,
+    }
 }
 
 /// Two roles in a row beside a third; one action fails for good in its first attempt of each run, one only in passing.
@@ -226,7 +293,12 @@ fn busy() -> (Arc<Team>, ScriptedSandbox) {
         role("B", "UserRequirement", &["Three"]),
         role("C", "Two", &["Four"]),
     ]);
-    let say = |text: &str| Ok(returned(Value::Output(Draft { content: text.into(), ..Draft::default() })));
+    let say = |text: &str| {
+        Ok(returned(Value::Output(Draft {
+            content: text.into(),
+            ..Draft::default()
+        })))
+    };
     let mut passing = Fault::new(FaultKind::Host, "the line is busy");
     passing.hope = strata_core::fault::Hope::Retryable;
     let sandbox = ScriptedSandbox::new().attempts("B", "Three", vec![Err(passing), say("three")]);
@@ -236,7 +308,12 @@ fn busy() -> (Arc<Team>, ScriptedSandbox) {
 #[test]
 fn many_actions_of_one_step_are_saved_in_a_few_appends() {
     let names: Vec<String> = (0..64).map(|n| format!("R{n}")).collect();
-    let team = team(names.iter().map(|name| role(name, "UserRequirement", &["Work"])).collect());
+    let team = team(
+        names
+            .iter()
+            .map(|name| role(name, "UserRequirement", &["Work"]))
+            .collect(),
+    );
     let mut sandbox = ScriptedSandbox::new();
     let together = Arc::new(tokio::sync::Barrier::new(64));
     for name in &names {
@@ -245,14 +322,21 @@ fn many_actions_of_one_step_are_saved_in_a_few_appends() {
             let together = together.clone();
             Box::pin(async move {
                 together.wait().await;
-                ended(Ok(returned(Value::Output(Draft { content: "done".into(), ..Draft::default() }))))
+                ended(Ok(returned(Value::Output(Draft {
+                    content: "done".into(),
+                    ..Draft::default()
+                }))))
             })
         });
     }
     let ran = run(&team, &sandbox, &[], None);
     assert_eq!(ran.status.unwrap(), Status::Done);
     let ledger = ran.ledger.lock().unwrap();
-    let finished = ledger.records.iter().filter(|record| matches!(record.event, Event::CallFinished { .. })).count();
+    let finished = ledger
+        .records
+        .iter()
+        .filter(|record| matches!(record.event, Event::CallFinished { .. }))
+        .count();
     assert_eq!(finished, 64);
     assert!(ledger.appends <= 8, "{} appends", ledger.appends);
 }
@@ -267,14 +351,35 @@ fn when_nothing_can_be_saved_any_more_nothing_is_started_or_told_any_more() {
     for fails_at in 1..=appends {
         let (team, sandbox) = busy();
         let broken = run(&team, &sandbox, &[], Some(fails_at));
-        assert!(matches!(broken.status, Err(DriverError::Store(StoreError::Full { .. }))), "append {fails_at}");
+        assert!(
+            matches!(
+                broken.status,
+                Err(DriverError::Store(StoreError::Full { .. }))
+            ),
+            "append {fails_at}"
+        );
         let ledger = broken.ledger.lock().unwrap();
-        assert_eq!(ledger.appends, fails_at, "it tried to save again after a failure");
+        assert_eq!(
+            ledger.appends, fails_at,
+            "it tried to save again after a failure"
+        );
         let started = |record: &&Record| matches!(record.event, Event::CallStarted { .. });
         let calls: Vec<Call> = sandbox.calls();
-        assert_eq!(calls.len(), ledger.records.iter().filter(started).count(), "append {fails_at}");
-        let lines: u64 = ledger.records.iter().map(|record| u64::from(record.lines)).sum();
-        assert_eq!(broken.told, (FIRST_LINE..FIRST_LINE + lines).collect::<Vec<_>>(), "append {fails_at}");
+        assert_eq!(
+            calls.len(),
+            ledger.records.iter().filter(started).count(),
+            "append {fails_at}"
+        );
+        let lines: u64 = ledger
+            .records
+            .iter()
+            .map(|record| u64::from(record.lines))
+            .sum();
+        assert_eq!(
+            broken.told,
+            (FIRST_LINE..FIRST_LINE + lines).collect::<Vec<_>>(),
+            "append {fails_at}"
+        );
     }
 }
 
@@ -284,7 +389,10 @@ fn a_run_goes_on_from_whatever_could_be_saved() {
     let whole = run(&team, &sandbox, &[], None);
     let appends = whole.ledger.lock().unwrap().appends;
     let outputs = |env: &Environment| -> Vec<String> {
-        env.history.iter().map(|message| env.message(*message).content.clone()).collect()
+        env.history
+            .iter()
+            .map(|message| env.message(*message).content.clone())
+            .collect()
     };
     // Where the first append fails there is no run to go on with.
     for fails_at in 2..=appends {
@@ -293,10 +401,21 @@ fn a_run_goes_on_from_whatever_could_be_saved() {
         let saved = broken.ledger.lock().unwrap().records.clone();
         let resumed = run(&team, &sandbox, &saved, None);
         assert_eq!(resumed.status.unwrap(), Status::Done, "append {fails_at}");
-        assert_eq!(outputs(&resumed.env), outputs(&whole.env), "append {fails_at}");
+        assert_eq!(
+            outputs(&resumed.env),
+            outputs(&whole.env),
+            "append {fails_at}"
+        );
         let ledger = resumed.ledger.lock().unwrap();
-        let finished = ledger.records.iter().filter(|record| matches!(record.event, Event::CallFinished { .. }));
-        assert_eq!(finished.count(), 4, "an action that was finished ran again: append {fails_at}");
+        let finished = ledger
+            .records
+            .iter()
+            .filter(|record| matches!(record.event, Event::CallFinished { .. }));
+        assert_eq!(
+            finished.count(),
+            4,
+            "an action that was finished ran again: append {fails_at}"
+        );
     }
 }
 
@@ -307,32 +426,62 @@ fn who_gave_an_order_that_cannot_be_saved_is_not_told_that_it_was_never_carried_
     let stepper = Stepper::new(team.clone(), Environment::new(&team));
     let store = watched(&stepper, &ledger);
     let mut journal = Journal::new(stepper, Box::new(store), FIRST_LINE, Durability::Full);
-    let digests = slots(&team).into_iter().map(|slot| (slot, Digest::from("d"))).collect();
-    journal.stage(journal.stepper().started(RunId("run".into()), "go".into(), digests)).unwrap();
+    let digests = slots(&team)
+        .into_iter()
+        .map(|slot| (slot, Digest::from("d")))
+        .collect();
+    journal
+        .stage(
+            journal
+                .stepper()
+                .started(RunId("run".into()), "go".into(), digests),
+        )
+        .unwrap();
     let mut driver = Driver::new(journal, equipment(&team, &sandbox));
     driver.prepare(WhenIdle::Stay);
     let (orders, mut motion) = (driver.orders(), driver.motion());
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     let (_keep, mut stop) = tokio::sync::watch::channel(false);
     let said = Message::of_user("".into(), "more".into(), "UserRequirement".into());
     let sent = async {
-        motion.wait_for(|motion| *motion == Motion::Idle(Status::Done)).await.unwrap();
+        motion
+            .wait_for(|motion| *motion == Motion::Idle(Status::Done))
+            .await
+            .unwrap();
         ledger.lock().unwrap().fails_at = Some(0);
         orders.send(said.clone()).await
     };
     let (status, sent) = runtime.block_on(async { tokio::join!(driver.run(&mut stop), sent) });
-    assert!(matches!(status, Err(DriverError::Store(StoreError::Full { .. }))), "{status:?}");
-    assert!(matches!(&sent, Err(Unserved::Unsaved(why)) if why.contains("team.db")), "{sent:?}");
+    assert!(
+        matches!(status, Err(DriverError::Store(StoreError::Full { .. }))),
+        "{status:?}"
+    );
+    assert!(
+        matches!(&sent, Err(Unserved::Unsaved(why)) if why.contains("team.db")),
+        "{sent:?}"
+    );
     assert_eq!(runtime.block_on(orders.send(said)), Err(Unserved::Ended));
 }
 
 #[test]
 fn a_bug_of_the_host_is_no_fault_of_the_action_it_shows_in_whoever_is_at_work_beside_it() {
     for beside in [0, 1] {
-        let team = team(["A", "B"][..=beside].iter().map(|name| role(name, "UserRequirement", &["Work"])).collect());
-        let panics = ScriptedSandbox::new().with("A", "Work", |_, _| Box::pin(async { panic!("a part is broken") }));
+        let team = team(
+            ["A", "B"][..=beside]
+                .iter()
+                .map(|name| role(name, "UserRequirement", &["Work"]))
+                .collect(),
+        );
+        let panics = ScriptedSandbox::new().with("A", "Work", |_, _| {
+            Box::pin(async { panic!("a part is broken") })
+        });
         let run = std::panic::AssertUnwindSafe(|| run(&team, &panics, &[], None));
-        let panic = std::panic::catch_unwind(run).err().expect("it ends the run");
+        let panic = std::panic::catch_unwind(run)
+            .err()
+            .expect("it ends the run");
         assert_eq!(panic.downcast_ref(), Some(&"a part is broken"), "{beside}");
     }
 }
@@ -340,14 +489,25 @@ fn a_bug_of_the_host_is_no_fault_of_the_action_it_shows_in_whoever_is_at_work_be
 #[test]
 fn what_is_recorded_is_told_once_although_the_state_cannot_be_saved() {
     let (team, _) = busy();
-    let ledger = Arc::new(Mutex::new(Ledger { no_snapshots: true, ..Ledger::default() }));
+    let ledger = Arc::new(Mutex::new(Ledger {
+        no_snapshots: true,
+        ..Ledger::default()
+    }));
     let stepper = Stepper::new(team.clone(), Environment::new(&team));
     let store = watched(&stepper, &ledger);
     let told = Arc::new(Mutex::new(Vec::new()));
     let hearing = told.clone();
-    let mut journal = Journal::new(stepper, Box::new(store), FIRST_LINE, Durability::Full)
-        .on_line(OnLine::Each(Box::new(move |line| hearing.lock().unwrap().push(line.kind))));
-    journal.stage(journal.stepper().started(RunId("run".into()), "go".into(), BTreeMap::new())).unwrap();
+    let mut journal =
+        Journal::new(stepper, Box::new(store), FIRST_LINE, Durability::Full).on_line(OnLine::Each(
+            Box::new(move |line| hearing.lock().unwrap().push(line.kind)),
+        ));
+    journal
+        .stage(
+            journal
+                .stepper()
+                .started(RunId("run".into()), "go".into(), BTreeMap::new()),
+        )
+        .unwrap();
     journal.flush().unwrap();
     journal.flush().unwrap();
     let ledger = ledger.lock().unwrap();

@@ -11,7 +11,8 @@ use crate::place::Place;
 
 #[test]
 fn a_handle_speaks_to_the_environment_from_other_tasks_whenever_it_runs() {
-    let place = Place::with(&GREETER.replace("{ say =", "{ ask = \"who?\", attempts = [1] }, { say ="));
+    let place =
+        Place::with(&GREETER.replace("{ say =", "{ ask = \"who?\", attempts = [1] }, { say ="));
     in_runtime(async {
         let mut environment = create(&place);
         let handle = environment.handle();
@@ -24,7 +25,10 @@ fn a_handle_speaks_to_the_environment_from_other_tasks_whenever_it_runs() {
             let state = other.state().await.unwrap();
             let (_, request) = state.env().requests().next().unwrap();
             assert_eq!(request.question, "who?");
-            let given = Given { request: request.id.0.clone(), text: "\"I\"".into() };
+            let given = Given {
+                request: request.id.0.clone(),
+                text: "\"I\"".into(),
+            };
             other.answer(vec![given]).await.unwrap();
             assert_eq!(other.idle().await, Some(Status::Done));
             other.stop();
@@ -33,8 +37,14 @@ fn a_handle_speaks_to_the_environment_from_other_tasks_whenever_it_runs() {
         answers.await.unwrap();
         assert_eq!(handle.idle().await, Some(Status::Done));
         let state = environment.state().await.unwrap();
-        assert_eq!(state.env().messages.iter().last().unwrap().content, "re: hello");
-        assert!(matches!(handle.say("Note", "x").await, Err(LiveError::State(_))));
+        assert_eq!(
+            state.env().messages.iter().last().unwrap().content,
+            "re: hello"
+        );
+        assert!(matches!(
+            handle.say("Note", "x").await,
+            Err(LiveError::State(_))
+        ));
         environment.start(WhenIdle::Stay).unwrap();
         assert_eq!(handle.say("Note", "x").await.unwrap().id, "sent-0");
         assert_eq!(environment.stop().await.unwrap(), Status::Done);
@@ -43,25 +53,43 @@ fn a_handle_speaks_to_the_environment_from_other_tasks_whenever_it_runs() {
 
 #[test]
 fn each_environment_has_the_variables_that_its_program_gives_it() {
-    let team = GREETER.replace("{ say =", "{ getenv = \"STRATA_TEST_WHOSE\" }, { say =").replace("{inputs}", "{reads}");
+    let team = GREETER
+        .replace("{ say =", "{ getenv = \"STRATA_TEST_WHOSE\" }, { say =")
+        .replace("{inputs}", "{reads}");
     let place = Place::with(
-        &(team + "[role.action.allow]\nenv = [\"STRATA_TEST_WHOSE\"]\nsecrets = [\"STRATA_TEST_WHOSE\"]\n"),
+        &(team
+            + "[role.action.allow]\nenv = [\"STRATA_TEST_WHOSE\"]\nsecrets = [\"STRATA_TEST_WHOSE\"]\n"),
     );
     in_runtime(async {
         let create = |name: &str, overrides: &Overrides| {
             let (team, storage) = (place.path("team.toml"), place.path(name));
             LiveEnvironment::create(Start::new(&team, &storage, overrides))
         };
-        let refused = create("none", &Overrides::default()).err().unwrap().to_string();
-        assert!(refused.contains("`STRATA_TEST_WHOSE`") && refused.contains("is not set"), "{refused}");
+        let refused = create("none", &Overrides::default())
+            .err()
+            .unwrap()
+            .to_string();
+        assert!(
+            refused.contains("`STRATA_TEST_WHOSE`") && refused.contains("is not set"),
+            "{refused}"
+        );
         for whose in ["one's", "another's"] {
             let find = move |name: &str| (name == "STRATA_TEST_WHOSE").then(|| whose.to_owned());
-            let mut environment =
-                create(whose, &Overrides { variables: Variables::of(find), ..Overrides::default() }).unwrap();
+            let mut environment = create(
+                whose,
+                &Overrides {
+                    variables: Variables::of(find),
+                    ..Overrides::default()
+                },
+            )
+            .unwrap();
             environment.start(WhenIdle::End).unwrap();
             assert_eq!(environment.ended().await.unwrap(), Status::Done);
             let state = environment.state().await.unwrap();
-            assert_eq!(state.env().messages.iter().last().unwrap().content, format!("re: {whose}"));
+            assert_eq!(
+                state.env().messages.iter().last().unwrap().content,
+                format!("re: {whose}")
+            );
         }
     });
 }
@@ -73,10 +101,18 @@ fn who_reads_events_hears_that_an_error_has_ended_the_environment() {
         let (mut environment, mut events) = resting(&place).await;
         std::fs::rename(place.path("store"), place.path("away")).unwrap();
         let failed = environment.say("UserRequirement", "x").await;
-        assert!(matches!(failed, Err(LiveError::Unserved(Unserved::Unsaved(_)))), "{failed:?}");
+        assert!(
+            matches!(failed, Err(LiveError::Unserved(Unserved::Unsaved(_)))),
+            "{failed:?}"
+        );
         let read = async { while events.next().await.unwrap().is_some() {} };
-        tokio::time::timeout(Duration::from_secs(60), read).await.expect("they end, though nobody asks for its end");
+        tokio::time::timeout(Duration::from_secs(60), read)
+            .await
+            .expect("they end, though nobody asks for its end");
         assert_eq!(environment.idle().await, None);
-        assert!(matches!(environment.ended().await, Err(LiveError::Driver(_))));
+        assert!(matches!(
+            environment.ended().await,
+            Err(LiveError::Driver(_))
+        ));
     });
 }

@@ -36,24 +36,62 @@ config = { steps = [{ fail = "error" }] }
 #[test]
 fn nothing_that_a_guest_chose_reaches_the_terminal_as_it_is() {
     let place = Place::with(TEAM);
-    let run = place.host(&["run", "team.toml", "--storage", "store"]).expect(3);
+    let run = place
+        .host(&["run", "team.toml", "--storage", "store"])
+        .expect(3);
     let plain = |what: &str, text: &str, parts: &[&str]| {
         let raw = text.chars().find(|c| c.is_control() && *c != '\n');
         assert_eq!(raw, None, "{what}: {text:?}");
-        assert!(!text.lines().any(|line| line.trim_start().starts_with("broken")), "{what}: {text}");
-        parts.iter().for_each(|part| assert!(text.contains(part), "{what}: `{part}`: {text}"));
+        assert!(
+            !text
+                .lines()
+                .any(|line| line.trim_start().starts_with("broken")),
+            "{what}: {text}"
+        );
+        parts
+            .iter()
+            .for_each(|part| assert!(text.contains(part), "{what}: `{part}`: {text}"));
     };
-    plain("run", &run.stderr, &["warning: message ", "for `name\u{fffd}[2J\u{fffd}broken` reached nobody"]);
-    let label = |message: &&serde_json::Value| message["cause_by"].as_str().unwrap().starts_with("label");
+    plain(
+        "run",
+        &run.stderr,
+        &[
+            "warning: message ",
+            "for `name\u{fffd}[2J\u{fffd}broken` reached nobody",
+        ],
+    );
+    let label =
+        |message: &&serde_json::Value| message["cause_by"].as_str().unwrap().starts_with("label");
     let team = place.team_json();
     let messages = team["strata"]["messages"].as_object().unwrap();
-    let id = messages.values().find(label).unwrap()["id"].as_str().unwrap();
+    let id = messages.values().find(label).unwrap()["id"]
+        .as_str()
+        .unwrap();
     let cases: [(&[&str], &[&str]); 5] = [
         (&["files", "store"], &["file\u{fffd}[2J\u{fffd}broken"]),
-        (&["inspect", "store"], &["file\u{fffd}[2J", "to `name\u{fffd}[2J", "idea        go \u{fffd}[2Jon"]),
-        (&["inspect", "store", "--message", id], &["label       label\u{fffd}[2J\u{fffd}broken", "name\u{fffd}[2J"]),
-        (&["inspect", "store", "--action", "A.Write"], &["said \u{fffd}[2J\u{fffd}2J\u{fffd}"]),
-        (&["diff", "store@main-0", "store"], &["log/key\u{fffd}[2J\u{fffd}broken", "[label\u{fffd}[2J"]),
+        (
+            &["inspect", "store"],
+            &[
+                "file\u{fffd}[2J",
+                "to `name\u{fffd}[2J",
+                "idea        go \u{fffd}[2Jon",
+            ],
+        ),
+        (
+            &["inspect", "store", "--message", id],
+            &[
+                "label       label\u{fffd}[2J\u{fffd}broken",
+                "name\u{fffd}[2J",
+            ],
+        ),
+        (
+            &["inspect", "store", "--action", "A.Write"],
+            &["said \u{fffd}[2J\u{fffd}2J\u{fffd}"],
+        ),
+        (
+            &["diff", "store@main-0", "store"],
+            &["log/key\u{fffd}[2J\u{fffd}broken", "[label\u{fffd}[2J"],
+        ),
     ];
     for (args, parts) in cases {
         plain(&args.join(" "), &place.host(args).expect(0).stdout, parts);
@@ -69,8 +107,14 @@ fn our_own_colours_are_shown_beside_what_a_guest_chose() {
     let mut command = place.command(&["run", "team.toml", "--storage", "store"]);
     command.env_remove("NO_COLOR").env("CLICOLOR_FORCE", "1");
     let shown = Process::spawn(command).end().expect(3).stderr;
-    assert!(shown.contains("\u{1b}[1m\u{1b}[31mfault:\u{1b}[0m B action 0 `Fail`"), "{shown:?}");
-    assert!(!shown.contains("\u{1b}[2J") && shown.contains("name\u{fffd}[2J"), "{shown:?}");
+    assert!(
+        shown.contains("\u{1b}[1m\u{1b}[31mfault:\u{1b}[0m B action 0 `Fail`"),
+        "{shown:?}"
+    );
+    assert!(
+        !shown.contains("\u{1b}[2J") && shown.contains("name\u{fffd}[2J"),
+        "{shown:?}"
+    );
 }
 
 /// Characters that show nothing, reorder their surroundings or end a line, and two that emoji need.
@@ -143,31 +187,87 @@ to = ["B"]
 #[test]
 fn characters_that_are_not_seen_are_shown_by_no_command() {
     let text: String = UNSEEN.iter().flat_map(|c| ['a', *c]).collect::<String>() + EMOJI;
-    let written: String = text.chars().map(|c| format!("\\U{:08X}", u32::from(c))).collect();
+    let written: String = text
+        .chars()
+        .map(|c| format!("\\U{:08X}", u32::from(c)))
+        .collect();
     let place = Place::with(&UNSEEN_TEAM.replace("TEXT", &written));
-    place.write("replies.toml", format!("[[reply]]\ntext = \"reply{written}\"\n"));
+    place.write(
+        "replies.toml",
+        format!("[[reply]]\ntext = \"reply{written}\"\n"),
+    );
     let clean = |what: &str, shown: &str, emoji: bool| {
-        let found: Vec<_> = shown.chars().filter(|c| UNSEEN.contains(c)).map(|c| c.escape_unicode()).collect();
+        let found: Vec<_> = shown
+            .chars()
+            .filter(|c| UNSEEN.contains(c))
+            .map(|c| c.escape_unicode())
+            .collect();
         assert!(found.is_empty(), "{what}: {found:?}");
-        assert!(!emoji || shown.contains(EMOJI), "{what} shows no emoji: {shown}");
+        assert!(
+            !emoji || shown.contains(EMOJI),
+            "{what} shows no emoji: {shown}"
+        );
     };
-    let run = place.host(&["run", "team.toml", "--storage", "store", "--events", "events.ndjson", "-vv"]).expect(4);
+    let run = place
+        .host(&[
+            "run",
+            "team.toml",
+            "--storage",
+            "store",
+            "--events",
+            "events.ndjson",
+            "-vv",
+        ])
+        .expect(4);
     clean("run", &run.stderr, true);
-    clean("the file of events", &String::from_utf8(place.read("events.ndjson")).unwrap(), true);
+    clean(
+        "the file of events",
+        &String::from_utf8(place.read("events.ndjson")).unwrap(),
+        true,
+    );
     let on = ["run", "--recover_path", "store"];
-    clean("run --json", &place.host(&[&on[..], &["--json"]].concat()).expect(4).stdout, false);
-    clean("an answer", &place.host(&["answer", "store", &format!("none{text}=1")]).expect(2).stderr, true);
-    let question = place.team_json()["strata"]["requests"][0]["id"].as_str().unwrap().to_owned();
-    place.host(&["answer", "store", &format!("{question}=1")]).expect(0);
+    clean(
+        "run --json",
+        &place
+            .host(&[&on[..], &["--json"]].concat())
+            .expect(4)
+            .stdout,
+        false,
+    );
+    clean(
+        "an answer",
+        &place
+            .host(&["answer", "store", &format!("none{text}=1")])
+            .expect(2)
+            .stderr,
+        true,
+    );
+    let question = place.team_json()["strata"]["requests"][0]["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    place
+        .host(&["answer", "store", &format!("{question}=1")])
+        .expect(0);
     clean("a fault", &place.host(&on).expect(3).stderr, false);
     let team = place.team_json();
-    let ids: Vec<&String> = team["strata"]["messages"].as_object().unwrap().keys().collect();
+    let ids: Vec<&String> = team["strata"]["messages"]
+        .as_object()
+        .unwrap()
+        .keys()
+        .collect();
     let asides = ids.iter().map(|id| ["inspect", "store", "--message", id]);
     for args in asides {
         clean(&args.join(" "), &place.host(&args).expect(0).stdout, true);
     }
-    place.host(&["report", "store", "-o", "report.html"]).expect(0);
-    clean("report", &String::from_utf8(place.read("report.html")).unwrap(), true);
+    place
+        .host(&["report", "store", "-o", "report.html"])
+        .expect(0);
+    clean(
+        "report",
+        &String::from_utf8(place.read("report.html")).unwrap(),
+        true,
+    );
     let cases: [&[&str]; 16] = [
         &["inspect", "store"],
         &["inspect", "store", "--json"],
@@ -188,38 +288,76 @@ fn characters_that_are_not_seen_are_shown_by_no_command() {
     ];
     for args in cases {
         let ended = place.host(args);
-        assert!(ended.stderr.is_empty() || matches!(ended.code, Some(0 | 1)), "{args:?}: {}", ended.stderr);
+        assert!(
+            ended.stderr.is_empty() || matches!(ended.code, Some(0 | 1)),
+            "{args:?}: {}",
+            ended.stderr
+        );
         clean(&args.join(" "), &(ended.stdout + &ended.stderr), false);
     }
     // Programs are told what it is, as JSON has it beyond U+FFFF.
     let events = place.host(&["events", "store"]).expect(0).stdout;
-    assert!(events.contains(r"a\u2028a\u2029") && events.contains(r"a\udb40\udc41a"), "{events}");
-    let said = place.recorded().into_iter().find(|line| line["output"]["content"] == format!("said{text}"));
+    assert!(
+        events.contains(r"a\u2028a\u2029") && events.contains(r"a\udb40\udc41a"),
+        "{events}"
+    );
+    let said = place
+        .recorded()
+        .into_iter()
+        .find(|line| line["output"]["content"] == format!("said{text}"));
     assert!(said.is_some(), "{events}");
 }
 
 #[test]
 fn what_cannot_be_seen_is_refused_in_names_that_are_sent() {
     let place = Place::with(TEAM);
-    place.host(&["run", "team.toml", "--storage", "store"]).expect(3);
-    for args in [["--cause", "Wri\u{200b}te", "--to", "B"], ["--cause", "Write", "--to", "B\u{2060}"]] {
-        let refused = place.host(&[&["send", "store"][..], &args[..], &["hello"][..]].concat()).expect(2).stderr;
-        assert!(refused.contains("U+200B") || refused.contains("U+2060"), "{refused}");
+    place
+        .host(&["run", "team.toml", "--storage", "store"])
+        .expect(3);
+    for args in [
+        ["--cause", "Wri\u{200b}te", "--to", "B"],
+        ["--cause", "Write", "--to", "B\u{2060}"],
+    ] {
+        let refused = place
+            .host(&[&["send", "store"][..], &args[..], &["hello"][..]].concat())
+            .expect(2)
+            .stderr;
+        assert!(
+            refused.contains("U+200B") || refused.contains("U+2060"),
+            "{refused}"
+        );
     }
 }
 
 #[test]
 fn the_last_output_is_shown_without_what_is_not_seen() {
     let text: String = UNSEEN.iter().flat_map(|c| ['a', *c]).collect::<String>() + EMOJI;
-    let written: String = text.chars().map(|c| format!("\\U{:08X}", u32::from(c))).collect();
-    let role = "[[role]]\nname = \"A\"\nwatch = [\"UserRequirement\"]\n[[role.action]]\nname = \"Say\"\n";
-    let say = format!("component = \"probe.wasm\"\nconfig = {{ steps = [{{ say = \"{written}\" }}] }}\n");
+    let written: String = text
+        .chars()
+        .map(|c| format!("\\U{:08X}", u32::from(c)))
+        .collect();
+    let role =
+        "[[role]]\nname = \"A\"\nwatch = [\"UserRequirement\"]\n[[role.action]]\nname = \"Say\"\n";
+    let say =
+        format!("component = \"probe.wasm\"\nconfig = {{ steps = [{{ say = \"{written}\" }}] }}\n");
     let head = "schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"go\"\n";
     let place = Place::with(&format!("{head}{role}{say}"));
-    let shown = place.host(&["run", "team.toml", "--storage", "store"]).expect(0).stdout;
-    assert!(shown.contains("a\u{fffd}a\u{fffd}") && shown.contains(EMOJI), "{shown:?}");
+    let shown = place
+        .host(&["run", "team.toml", "--storage", "store"])
+        .expect(0)
+        .stdout;
+    assert!(
+        shown.contains("a\u{fffd}a\u{fffd}") && shown.contains(EMOJI),
+        "{shown:?}"
+    );
     assert!(!shown.contains(UNSEEN), "{shown:?}");
-    let json = place.host(&["run", "team.toml", "--storage", "again", "--json"]).expect(0).stdout;
+    let json = place
+        .host(&["run", "team.toml", "--storage", "again", "--json"])
+        .expect(0)
+        .stdout;
     assert!(!json.contains(UNSEEN), "{json:?}");
-    assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap()["output"], text);
+    assert_eq!(
+        serde_json::from_str::<serde_json::Value>(&json).unwrap()["output"],
+        text
+    );
 }

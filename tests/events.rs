@@ -10,14 +10,18 @@ use crate::stream;
 #[test]
 fn events_are_the_same_on_stdout_in_a_file_and_from_the_records() {
     let place = Place::with(TEAM);
-    let ended = place.host(&["run", "team.toml", "--storage", "store", "--events", "-"]).expect(3);
+    let ended = place
+        .host(&["run", "team.toml", "--storage", "store", "--events", "-"])
+        .expect(3);
     let printed = ended.stdout.clone();
     let recorded = place.host(&["events", "store"]).expect(0).stdout;
     assert_eq!(printed, recorded);
     for line in recorded.lines() {
         assert!(line.starts_with("{\"n\":"), "{line}");
     }
-    place.host(&["run", "--recover_path", "store", "--events", "lines"]).expect(0);
+    place
+        .host(&["run", "--recover_path", "store", "--events", "lines"])
+        .expect(0);
     let rest = String::from_utf8(place.read("lines")).unwrap();
     assert!(rest.contains("run-resumed"), "{rest}");
     let recorded = place.host(&["events", "store/team.json"]).expect(0).stdout;
@@ -31,48 +35,102 @@ fn a_resume_writes_its_events_after_those_of_the_file_and_a_fresh_run_begins_it_
     let lines = || String::from_utf8(place.read("lines")).unwrap();
     let recorded = |storage: &str| place.host(&["events", storage]).expect(0).stdout;
     place.write("lines", "of another run\n");
-    place.host(&["run", "team.toml", "--storage", "store", "--events", "lines"]).expect(3);
+    place
+        .host(&[
+            "run",
+            "team.toml",
+            "--storage",
+            "store",
+            "--events",
+            "lines",
+        ])
+        .expect(3);
     assert_eq!(lines(), recorded("store"));
-    place.host(&["run", "--recover_path", "store", "--events", "lines"]).expect(0);
+    place
+        .host(&["run", "--recover_path", "store", "--events", "lines"])
+        .expect(0);
     assert_eq!(lines(), recorded("store"));
     // One that is done tells nothing.
-    place.host(&["run", "--recover_path", "store", "--events", "lines"]).expect(0);
+    place
+        .host(&["run", "--recover_path", "store", "--events", "lines"])
+        .expect(0);
     assert_eq!(lines(), recorded("store"));
 
-    place.host(&["run", "team.toml", "--storage", "other", "--events", "lines"]).expect(3);
+    place
+        .host(&[
+            "run",
+            "team.toml",
+            "--storage",
+            "other",
+            "--events",
+            "lines",
+        ])
+        .expect(3);
     let before = lines();
     assert_eq!(before, recorded("other"));
     // What a full disk or a kill left of a line is cut off: each line is an event.
     place.write("lines", format!("{before}{{\"n\":"));
-    place.host(&["run", "--recover_path", "other", "--events", "lines"]).expect(0);
+    place
+        .host(&["run", "--recover_path", "other", "--events", "lines"])
+        .expect(0);
     assert_eq!(lines(), recorded("other"));
     // What was recorded and told nobody, since the run was killed, is made up for.
     let first: String = before.split_inclusive('\n').take(3).collect();
-    place.host(&["run", "team.toml", "--storage", "third"]).expect(3);
+    place
+        .host(&["run", "team.toml", "--storage", "third"])
+        .expect(3);
     place.write("lines", &first);
-    place.host(&["run", "--recover_path", "third", "--events", "lines"]).expect(0);
-    let told = recorded("third").split_inclusive('\n').skip(3).collect::<String>();
+    place
+        .host(&["run", "--recover_path", "third", "--events", "lines"])
+        .expect(0);
+    let told = recorded("third")
+        .split_inclusive('\n')
+        .skip(3)
+        .collect::<String>();
     assert_eq!(lines(), first + &told);
-    place.host(&["run", "team.toml", "--storage", "fourth"]).expect(3);
+    place
+        .host(&["run", "team.toml", "--storage", "fourth"])
+        .expect(3);
     place.write("lines", "");
-    place.host(&["run", "--recover_path", "fourth", "--events", "lines"]).expect(0);
+    place
+        .host(&["run", "--recover_path", "fourth", "--events", "lines"])
+        .expect(0);
     assert_eq!(lines(), recorded("fourth"));
     // Also of a run that was killed when all was recorded, so that nothing is left to run.
     let first: String = lines().split_inclusive('\n').take(5).collect();
     place.write("lines", format!("{first}{{\"n\":"));
-    place.host(&["run", "--recover_path", "fourth", "--events", "lines"]).expect(0);
+    place
+        .host(&["run", "--recover_path", "fourth", "--events", "lines"])
+        .expect(0);
     assert_eq!(lines(), recorded("fourth"));
-    assert_eq!(place.host(&["run", "--recover_path", "fourth", "--events", "new"]).expect(0).stdout, "Two ok\n");
+    assert_eq!(
+        place
+            .host(&["run", "--recover_path", "fourth", "--events", "new"])
+            .expect(0)
+            .stdout,
+        "Two ok\n"
+    );
     assert_eq!(place.read("new"), b"");
 }
 
 #[test]
 fn a_run_that_is_refused_leaves_the_events_file_of_the_running_one_alone() {
     let place = Place::with(&TEAM.replace("fail = \"error\"", "sleep = \"90s\""));
-    let args = ["run", "team.toml", "--storage", "store", "--events", "lines"];
+    let args = [
+        "run",
+        "team.toml",
+        "--storage",
+        "store",
+        "--events",
+        "lines",
+    ];
     let process = place.start(&args);
     let lines = || fs::read_to_string(place.path("lines")).unwrap_or_default();
-    let told = |action: &str| lines().lines().any(|line| line.contains("action-started") && line.contains(action));
+    let told = |action: &str| {
+        lines()
+            .lines()
+            .any(|line| line.contains("action-started") && line.contains(action))
+    };
     while !told("Two") {
         std::thread::yield_now();
     }
@@ -114,5 +172,11 @@ fn events_are_followed_until_the_run_ends() {
     process.signal(Signal::INT);
     let told = process.end().expect(130);
     assert_eq!(follower.end().expect(0).events(), told.events());
-    assert_eq!(place.host(&["events", "store", "--follow"]).expect(0).events(), told.events());
+    assert_eq!(
+        place
+            .host(&["events", "store", "--follow"])
+            .expect(0)
+            .events(),
+        told.events()
+    );
 }

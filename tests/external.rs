@@ -60,25 +60,37 @@ fn place(external: &str, how: &str) -> Place {
 
 fn got(place: &Place) -> Vec<Value> {
     let text = String::from_utf8(place.read("got.txt")).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
 }
 
 /// What B said in the end.
 fn heard(place: &Place) -> Vec<String> {
     let all = place.recorded();
-    let finished = stream::of_kind(&all, "action-finished").into_iter().filter(|line| line["role"] == "B");
-    finished.map(|line| stream::text(&line["output"]["content"]).to_owned()).collect()
+    let finished = stream::of_kind(&all, "action-finished")
+        .into_iter()
+        .filter(|line| line["role"] == "B");
+    finished
+        .map(|line| stream::text(&line["output"]["content"]).to_owned())
+        .collect()
 }
 
 #[test]
 fn a_message_for_somebody_outside_is_handed_over_once_and_the_answer_is_routed() {
     let place = place(STDIO, "fail = \"trap\"");
     place.run().expect(3);
-    assert!(!place.path("got.txt").exists(), "what a failed activation emits is not published");
+    assert!(
+        !place.path("got.txt").exists(),
+        "what a failed activation emits is not published"
+    );
     let resumed = place.resume().expect(0);
     let got = got(&place);
     assert_eq!(got.len(), 1);
-    assert_eq!((&got[0]["content"], &got[0]["to"]), (&"for alice".into(), &serde_json::json!(["alice"])));
+    assert_eq!(
+        (&got[0]["content"], &got[0]["to"]),
+        (&"for alice".into(), &serde_json::json!(["alice"]))
+    );
     assert_eq!(got[0]["sent_from"], "A");
     assert_eq!(heard(&place), ["heard for alice", "heard hello"]);
     let handed = stream::of_kind(&resumed.events(), "message-handed-over").len();
@@ -90,15 +102,32 @@ fn a_message_for_somebody_outside_is_handed_over_once_and_the_answer_is_routed()
 
 #[test]
 fn a_conversation_goes_on_however_long_the_outside_thinks() {
-    let team =
-        TEAM.replace("EXTERNAL", STDIO).replace("HOW", "now = true").replace("watch = [\"Answer\"]", "watch = []");
-    let place = Place::with(&team.replace("[\"UserRequirement\"]", "[\"UserRequirement\", \"Answer\"]"));
+    let team = TEAM
+        .replace("EXTERNAL", STDIO)
+        .replace("HOW", "now = true")
+        .replace("watch = [\"Answer\"]", "watch = []");
+    let place =
+        Place::with(&team.replace("[\"UserRequirement\"]", "[\"UserRequirement\", \"Answer\"]"));
     for thinks in ["0", "1"] {
-        place.write("bridge.sh", BRIDGE.replace("do\n", &format!("do\n    sleep {thinks}\n")));
+        place.write(
+            "bridge.sh",
+            BRIDGE.replace("do\n", &format!("do\n    sleep {thinks}\n")),
+        );
         let storage = format!("store{thinks}");
-        let ended = place.host(&["run", "team.toml", "--storage", &storage, "--max-steps", "6"]).expect(7);
+        let ended = place
+            .host(&[
+                "run",
+                "team.toml",
+                "--storage",
+                &storage,
+                "--max-steps",
+                "6",
+            ])
+            .expect(7);
         assert!(!ended.stderr.contains("warning"), "{}", ended.stderr);
-        place.host(&["run", "--recover_path", &storage, "--max-steps", "10"]).expect(7);
+        place
+            .host(&["run", "--recover_path", &storage, "--max-steps", "10"])
+            .expect(7);
     }
     assert!(got(&place).len() >= 2 * 5, "{}", got(&place).len());
 }
@@ -134,13 +163,24 @@ fn what_comes_from_outside_and_is_heard_by_nobody_is_told() {
     check("{}", nothing, &[]);
     let unknown = "reached no mailbox: nobody watches its `cause_by`, `Anser`, and it names nobody in `to`: {";
     check(r#"{"content":"x","cause_by":"Anser"}"#, unknown, &[]);
-    check(r#"{"content":"x","cause_by":"Anser","to":["B"]}"#, "", &["heard x"]);
-    check("[1]", "is no message and was dropped: it is a list, expected an object", &[]);
+    check(
+        r#"{"content":"x","cause_by":"Anser","to":["B"]}"#,
+        "",
+        &["heard x"],
+    );
+    check(
+        "[1]",
+        "is no message and was dropped: it is a list, expected an object",
+        &[],
+    );
 }
 
 #[test]
 fn an_outside_that_fails_is_told() {
-    let place = place("kind = \"stdio\"\ncommand = [\"sh\", \"-c\", \"read line; exit 5\"]", "now = true");
+    let place = place(
+        "kind = \"stdio\"\ncommand = [\"sh\", \"-c\", \"read line; exit 5\"]",
+        "now = true",
+    );
     let ended = place.run().expect(0);
     let told = "the external program ended with exit status: 5; what it was told last it may not have read";
     assert!(ended.stderr.contains(told), "{}", ended.stderr);
@@ -149,12 +189,21 @@ fn an_outside_that_fails_is_told() {
 #[test]
 fn an_outside_that_ends_well_and_does_not_read_what_it_was_told_is_told() {
     // One that ends while it could be told more, one after that, one that reads and has nothing to say.
-    let cases = [("sleep 0.2", "", true), ("sleep 1", "", true), ("cat > all.txt", "all.txt", false)];
+    let cases = [
+        ("sleep 0.2", "", true),
+        ("sleep 1", "", true),
+        ("cat > all.txt", "all.txt", false),
+    ];
     for (does, reads, told) in cases {
-        let place = place(&format!("kind = \"stdio\"\ncommand = [\"sh\", \"-c\", \"{does}\"]"), "now = true");
+        let place = place(
+            &format!("kind = \"stdio\"\ncommand = [\"sh\", \"-c\", \"{does}\"]"),
+            "now = true",
+        );
         let ended = place.run().expect(0);
         assert_eq!(
-            ended.stderr.contains("what it was told last it may not have read"),
+            ended
+                .stderr
+                .contains("what it was told last it may not have read"),
             told,
             "{does}: {}",
             ended.stderr
@@ -167,14 +216,31 @@ fn an_outside_that_ends_well_and_does_not_read_what_it_was_told_is_told() {
 fn what_could_not_be_handed_over_waits_for_a_resume_and_keeps_its_id() {
     let place = place("kind = \"stdio\"\ncommand = [\"./missing\"]", "now = true");
     let failed = place.run().expect(3);
-    let told = ["could not be handed over", "see `[env.external]` (team.toml:8)", "run team.toml --recover_path store"];
-    told.iter().for_each(|part| assert!(failed.stderr.contains(part), "`{part}`: {}", failed.stderr));
+    let told = [
+        "could not be handed over",
+        "see `[env.external]` (team.toml:8)",
+        "run team.toml --recover_path store",
+    ];
+    told.iter()
+        .for_each(|part| assert!(failed.stderr.contains(part), "`{part}`: {}", failed.stderr));
     let checked = place.host(&["check", "team.toml"]).expect(0).stderr;
-    assert!(checked.contains("missing`, and there is no such program that may be run (team.toml:8)"), "{checked}");
-    assert!(failed.stderr.contains("cannot start `"), "{}", failed.stderr);
+    assert!(
+        checked.contains("missing`, and there is no such program that may be run (team.toml:8)"),
+        "{checked}"
+    );
+    assert!(
+        failed.stderr.contains("cannot start `"),
+        "{}",
+        failed.stderr
+    );
     let id = place.team_json()["strata"]["outbox"][0]["message"].clone();
-    place.write("team.toml", TEAM.replace("EXTERNAL", STDIO).replace("HOW", "now = true"));
-    place.host(&["run", "team.toml", "--recover_path", "store"]).expect(0);
+    place.write(
+        "team.toml",
+        TEAM.replace("EXTERNAL", STDIO).replace("HOW", "now = true"),
+    );
+    place
+        .host(&["run", "team.toml", "--recover_path", "store"])
+        .expect(0);
     assert_eq!(got(&place)[0]["id"], id);
 }
 
@@ -189,7 +255,10 @@ fn a_kill_before_the_record_hands_it_over_again_under_the_same_id() {
     place.write("bridge.sh", BRIDGE);
     place.resume().expect(0);
     let ids: Vec<_> = got(&place).iter().map(|line| line["id"].clone()).collect();
-    assert!(!ids.is_empty() && ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+    assert!(
+        !ids.is_empty() && ids.iter().all(|id| *id == ids[0]),
+        "{ids:?}"
+    );
 }
 
 #[test]
@@ -204,15 +273,21 @@ fn over_http_messages_are_posted_and_answers_come_back_as_a_list() {
             let (mut head, mut length) = (String::new(), 0);
             while lines.read_line(&mut head).unwrap() > 2 {
                 let line = head.lines().last().unwrap_or_default().to_lowercase();
-                length = line.strip_prefix("content-length: ").map_or(length, |n| n.parse().unwrap());
+                length = line
+                    .strip_prefix("content-length: ")
+                    .map_or(length, |n| n.parse().unwrap());
             }
             let mut body = vec![0; length];
             lines.read_exact(&mut body).unwrap();
             requests.push((head, body));
-            let answer = r#"[{"content":"by post","cause_by":"Answer"},{"content":"x","send_to":["bob"]}]"#;
+            let answer =
+                r#"[{"content":"by post","cause_by":"Answer"},{"content":"x","send_to":["bob"]}]"#;
             let (length, mut stream) = (answer.len(), lines.into_inner());
-            write!(stream, "HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{answer}")
-                .unwrap();
+            write!(
+                stream,
+                "HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{answer}"
+            )
+            .unwrap();
         }
         requests
     });
@@ -222,12 +297,24 @@ fn over_http_messages_are_posted_and_answers_come_back_as_a_list() {
     assert_eq!(requests[0].1, requests[1].1);
     let message: Value = serde_json::from_slice(&requests[1].1).unwrap();
     let team = place.team_json();
-    let key =
-        format!("idempotency-key: {}/{}\r\n", stream::text(&team["strata"]["run_id"]), stream::text(&message["id"]));
-    assert!(requests.iter().all(|(head, _)| head.to_lowercase().contains(&key)), "{}", requests[0].0);
+    let key = format!(
+        "idempotency-key: {}/{}\r\n",
+        stream::text(&team["strata"]["run_id"]),
+        stream::text(&message["id"])
+    );
+    assert!(
+        requests
+            .iter()
+            .all(|(head, _)| head.to_lowercase().contains(&key)),
+        "{}",
+        requests[0].0
+    );
     assert_eq!(heard(&place), ["heard for alice", "heard by post"]);
     // What comes from outside is not sent back there.
-    assert_eq!(stream::of_kind(&ended.events(), "dead-letter")[0]["to"], "bob");
+    assert_eq!(
+        stream::of_kind(&ended.events(), "dead-letter")[0]["to"],
+        "bob"
+    );
 }
 
 /// Answers that it cannot take messages for now, so many times, and takes them then. Gives its address, and what counts.
@@ -238,7 +325,11 @@ fn down(times: usize) -> (String, Arc<AtomicUsize>) {
     let count = posted.clone();
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
-            let status = if count.fetch_add(1, Ordering::Relaxed) < times { "503 Down" } else { "200 OK" };
+            let status = if count.fetch_add(1, Ordering::Relaxed) < times {
+                "503 Down"
+            } else {
+                "200 OK"
+            };
             let _ = stream.read(&mut [0; 64 << 10]);
             let head = "retry-after: 0\r\ncontent-length: 0\r\nconnection: close";
             let _ = write!(stream, "HTTP/1.1 {status}\r\n{head}\r\n\r\n");
@@ -255,12 +346,21 @@ fn a_server_that_is_down_is_tried_again_for_as_long_as_the_team_is_kept_alive() 
     let place = place(&format!("kind = \"http\"\nurl = \"{url}\""), "now = true");
     let ended = place.run().expect(3);
     assert!(
-        ended.stderr.contains("the server answered 503 Service Unavailable; it is tried again in"),
+        ended
+            .stderr
+            .contains("the server answered 503 Service Unavailable; it is tried again in"),
         "{}",
         ended.stderr
     );
     assert_eq!(posted.load(Ordering::Relaxed), 5);
-    let mut process = place.start(&["run", "--recover_path", "store", "--keep-alive", "--events", "-"]);
+    let mut process = place.start(&[
+        "run",
+        "--recover_path",
+        "store",
+        "--keep-alive",
+        "--events",
+        "-",
+    ]);
     process.until("message-handed-over", None);
     process.signal(Signal::INT);
     process.end().expect(0);
@@ -279,7 +379,10 @@ fn slow() -> (String, Arc<AtomicUsize>) {
             std::thread::sleep(Duration::from_millis(1500));
             let answer = r#"[{"content":"late","cause_by":"Answer"}]"#;
             let length = answer.len();
-            let _ = write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{answer}");
+            let _ = write!(
+                stream,
+                "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{answer}"
+            );
         }
     });
     (url, posted)
@@ -293,10 +396,17 @@ fn a_message_that_is_being_handed_over_is_not_cut_off_by_the_end_of_the_run() {
     let whole = place.read("team.toml");
     // B has mail at once, and fails while the message is on its way out.
     let failing = TEAM.replace("{ say = \"heard", "{ fail = \"trap\" }, { say = \"heard");
-    place.write("team.toml", failing.replace("EXTERNAL", &external).replace("HOW", "now = true"));
+    place.write(
+        "team.toml",
+        failing
+            .replace("EXTERNAL", &external)
+            .replace("HOW", "now = true"),
+    );
     place.run().expect(3);
     place.write("team.toml", whole);
-    place.host(&["run", "team.toml", "--recover_path", "store"]).expect(0);
+    place
+        .host(&["run", "team.toml", "--recover_path", "store"])
+        .expect(0);
     assert_eq!(posted.load(Ordering::Relaxed), 1);
     assert_eq!(heard(&place).last().map(String::as_str), Some("heard late"));
 }
@@ -317,12 +427,26 @@ fn a_message_that_is_being_handed_over_is_not_cut_off_by_a_signal() {
 #[test]
 fn an_outside_that_never_stops_talking_keeps_nobody_else_waiting() {
     let place = place(STDIO, "now = true");
-    place.write("bridge.sh", "while :; do echo '{\"content\":\"and\",\"cause_by\":\"noise\"}'; done");
-    let process =
-        place.start(&["run", "team.toml", "--storage", "store", "--keep-alive", "--quiet", "--events", "events"]);
-    let has_begun = || fs::read_to_string(place.path("events")).is_ok_and(|told| told.contains("noise"));
+    place.write(
+        "bridge.sh",
+        "while :; do echo '{\"content\":\"and\",\"cause_by\":\"noise\"}'; done",
+    );
+    let process = place.start(&[
+        "run",
+        "team.toml",
+        "--storage",
+        "store",
+        "--keep-alive",
+        "--quiet",
+        "--events",
+        "events",
+    ]);
+    let has_begun =
+        || fs::read_to_string(place.path("events")).is_ok_and(|told| told.contains("noise"));
     while !has_begun() {}
-    place.host(&["send", "store", "--cause", "Answer", "listen"]).expect(0);
+    place
+        .host(&["send", "store", "--cause", "Answer", "listen"])
+        .expect(0);
     process.signal(Signal::INT);
     process.wait_without_reading();
 }
@@ -330,8 +454,13 @@ fn an_outside_that_never_stops_talking_keeps_nobody_else_waiting() {
 #[test]
 fn an_outside_that_never_stops_talking_does_not_keep_a_run_from_ending() {
     let place = place(STDIO, "now = true");
-    place.write("bridge.sh", "while :; do echo '{\"content\":\"and\",\"cause_by\":\"noise\"}'; sleep 0.1; done");
-    place.host(&["run", "team.toml", "--storage", "store", "--max-steps", "1"]).expect(7);
+    place.write(
+        "bridge.sh",
+        "while :; do echo '{\"content\":\"and\",\"cause_by\":\"noise\"}'; sleep 0.1; done",
+    );
+    place
+        .host(&["run", "team.toml", "--storage", "store", "--max-steps", "1"])
+        .expect(7);
 }
 
 /// Takes its time over each line that it reads.
@@ -348,7 +477,13 @@ fn told_all(end: impl Fn(&Place)) -> Place {
     place.write("bridge.sh", THOUGHTFUL);
     let more = "{ emit = \"more\", to = [\"alice\"], cause = \"note\" }";
     let text = String::from_utf8(place.read("team.toml")).unwrap();
-    place.write("team.toml", text.replace("cause = \"note\" }", &format!("cause = \"note\" }}, {more}, {more}")));
+    place.write(
+        "team.toml",
+        text.replace(
+            "cause = \"note\" }",
+            &format!("cause = \"note\" }}, {more}, {more}"),
+        ),
+    );
     end(&place);
     place.resume().expect(0);
     place
@@ -363,7 +498,9 @@ fn what_a_program_was_told_is_read_before_the_run_ends_however_it_ends() {
         process.end();
     };
     let by_limit = |place: &Place| {
-        place.host(&["run", "team.toml", "--storage", "store", "--max-steps", "1"]).expect(7);
+        place
+            .host(&["run", "team.toml", "--storage", "store", "--max-steps", "1"])
+            .expect(7);
     };
     std::thread::scope(|scope| {
         for end in [&by_signal as &(dyn Fn(&Place) + Sync), &by_limit] {
@@ -380,14 +517,26 @@ fn what_a_program_was_told_is_read_before_the_run_ends_however_it_ends() {
 #[test]
 fn a_run_that_is_stopped_twice_leaves_nothing_of_an_outside_that_goes_on() {
     let does = "sh -c 'echo $$ > child; exec sleep 600' & while true; do sleep 1; done";
-    let place = place(&format!("kind = \"stdio\"\ncommand = [\"sh\", \"-c\", \"{does}\"]"), "now = true");
+    let place = place(
+        &format!("kind = \"stdio\"\ncommand = [\"sh\", \"-c\", \"{does}\"]"),
+        "now = true",
+    );
     let process = place.start(&["run", "team.toml", "--storage", "store", "--keep-alive"]);
-    let child = || fs::read_to_string(place.path("child")).ok().and_then(|pid| pid.trim().parse::<i32>().ok());
+    let child = || {
+        fs::read_to_string(place.path("child"))
+            .ok()
+            .and_then(|pid| pid.trim().parse::<i32>().ok())
+    };
     let begun = Instant::now();
     while child().is_none() && begun.elapsed() < Duration::from_secs(30) {
         std::thread::sleep(Duration::from_millis(20));
     }
-    let lives = |pid: i32| Path::new("/proc").join(pid.to_string()).join("exe").exists();
+    let lives = |pid: i32| {
+        Path::new("/proc")
+            .join(pid.to_string())
+            .join("exe")
+            .exists()
+    };
     let pid = child().expect("it was started");
     process.signal(Signal::INT);
     std::thread::sleep(Duration::from_millis(300));

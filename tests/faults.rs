@@ -46,10 +46,14 @@ fn traces(place: &Place, store: &str, role: &str) -> [Value; 4] {
 /// All that was told of a role, in its order: what it was called for, called, wrote, returned, sent, and where that went.
 fn told(lines: &[Value], role: &str) -> Vec<Value> {
     // That a saved result is used is told on a resume only.
-    let of_role = |line: &&Value| (line["role"] == role || line["from"] == role) && line["kind"] != "action-replayed";
+    let of_role = |line: &&Value| {
+        (line["role"] == role || line["from"] == role) && line["kind"] != "action-replayed"
+    };
     let strip = |line: &Value| {
         let mut line = line.clone();
-        line.as_object_mut().unwrap().retain(|key, _| key != "n" && key != "time");
+        line.as_object_mut()
+            .unwrap()
+            .retain(|key, _| key != "n" && key != "time");
         line
     };
     lines.iter().filter(of_role).map(strip).collect()
@@ -64,17 +68,31 @@ fn whatever_fails_beside_them_healthy_actions_go_as_they_would_alone() {
     assert_eq!(stream::of_kind(&undisturbed, "action-finished").len(), 5);
     for on_fault in ["stop", "park"] {
         let place = Place::of("faults");
-        place.write("team.toml", team.replace("\"stop\"", &format!("\"{on_fault}\"")));
+        place.write(
+            "team.toml",
+            team.replace("\"stop\"", &format!("\"{on_fault}\"")),
+        );
         let mut lines = place.run().expect(3).events();
         assert_eq!(stream::of_kind(&lines, "action-failed").len(), FAULTS.len());
         let told_before: usize = WELL.iter().map(|role| told(&lines, role).len()).sum();
         lines.extend(place.resume().expect(0).events());
         for role in WELL {
-            assert_eq!(told(&lines, role), told(&undisturbed, role), "{on_fault}: {role}");
-            assert_eq!(traces(&place, "store", role), traces(&alone, "store", role), "{on_fault}: {role}");
+            assert_eq!(
+                told(&lines, role),
+                told(&undisturbed, role),
+                "{on_fault}: {role}"
+            );
+            assert_eq!(
+                traces(&place, "store", role),
+                traces(&alone, "store", role),
+                "{on_fault}: {role}"
+            );
         }
         let joined = stream::of_kind(&lines, "join-released");
-        assert_eq!(joined[0]["messages"], stream::of_kind(&undisturbed, "join-released")[0]["messages"]);
+        assert_eq!(
+            joined[0]["messages"],
+            stream::of_kind(&undisturbed, "join-released")[0]["messages"]
+        );
         assert_eq!(place.read("out/text"), b"kept");
         if on_fault == "park" {
             let all: usize = WELL.iter().map(|role| told(&undisturbed, role).len()).sum();
@@ -84,33 +102,64 @@ fn whatever_fails_beside_them_healthy_actions_go_as_they_would_alone() {
         stream::assert_numbered(&lines);
         stream::assert_attempts_count_on(&lines);
         let started = stream::actions(&lines, "action-started");
-        assert_eq!(started.iter().filter(|name| *name == "Trap.Fine").count(), 1, "{started:?}");
+        assert_eq!(
+            started.iter().filter(|name| *name == "Trap.Fine").count(),
+            1,
+            "{started:?}"
+        );
     }
 }
 
 #[test]
 fn each_fault_is_told_with_its_place_and_cause_and_the_command_told_goes_on() {
     let place = Place::of("faults");
-    let ended = place.host(&["run", "team.toml", "--storage", STORAGE, "--events", "events"]).expect(3);
+    let ended = place
+        .host(&[
+            "run",
+            "team.toml",
+            "--storage",
+            STORAGE,
+            "--events",
+            "events",
+        ])
+        .expect(3);
     for (role, index, action, kind, cause) in FAULTS {
-        let at = if index < 0 { format!("`{action}`") } else { format!("action {index} `{action}`") };
+        let at = if index < 0 {
+            format!("`{action}`")
+        } else {
+            format!("action {index} `{action}`")
+        };
         let place = format!("fault: {role} {at} attempt 1: {kind}: ");
         let line = ended.stderr.lines().find(|line| line.starts_with(&place));
         let line = line.unwrap_or_else(|| panic!("`{place}` is not in:\n{}", ended.stderr));
-        assert!(line[place.len()..].contains(cause), "`{line}` does not tell `{cause}`");
+        assert!(
+            line[place.len()..].contains(cause),
+            "`{line}` does not tell `{cause}`"
+        );
     }
     let told = stream::parse(&String::from_utf8(place.read("events")).unwrap());
     let failed = stream::of_kind(&told, "action-failed");
-    let mut kinds: Vec<_> = failed.iter().map(|line| (text(&line["role"]), text(&line["fault"]))).collect();
+    let mut kinds: Vec<_> = failed
+        .iter()
+        .map(|line| (text(&line["role"]), text(&line["fault"])))
+        .collect();
     let mut expected = FAULTS.map(|(role, _, _, kind, _)| (role, kind));
     kinds.sort_unstable();
     expected.sort_unstable();
     assert_eq!(kinds, expected);
 
     let command = ended.stderr.lines().last().unwrap_or_default().trim();
-    assert!(command.starts_with("strata-host run --recover_path "), "{}", ended.stderr);
+    assert!(
+        command.starts_with("strata-host run --recover_path "),
+        "{}",
+        ended.stderr
+    );
     let resumed = literally(&place, command);
-    assert!(resumed.status.success(), "{command}: {}", String::from_utf8_lossy(&resumed.stderr));
+    assert!(
+        resumed.status.success(),
+        "{command}: {}",
+        String::from_utf8_lossy(&resumed.stderr)
+    );
 }
 
 #[test]
@@ -155,23 +204,40 @@ config = { steps = [{ fail = "big-output" }] }
 "#,
     );
     let ended = place.run().expect(3);
-    let told = |text: &str| assert!(ended.stderr.contains(text), "`{text}` is not in:\n{}", ended.stderr);
+    let told = |text: &str| {
+        assert!(
+            ended.stderr.contains(text),
+            "`{text}` is not in:\n{}",
+            ended.stderr
+        )
+    };
     told("CPU limit of 200ms reached; raise `limits.cpu` (team.toml:6)");
     told(
         "limit of 600 bytes to and from the host reached in `random.bytes` (came to 908 bytes); raise `limits.host_bytes` (team.toml:22)",
     );
-    told("(came to 1025); raise `limits.host_calls` (add `limits = { host_calls = 2048 }`, team.toml:26)");
+    told(
+        "(came to 1025); raise `limits.host_calls` (add `limits = { host_calls = 2048 }`, team.toml:26)",
+    );
     told("(came to 9 MiB); raise `limits.output` (add `limits = { output = \"12 MiB\" }`, ");
     // The limits tell what to raise; that the action may loop is all that there is to add.
     told("if the action loops without end, a higher limit does not help: fix the action");
-    assert_eq!(ended.stderr.matches("how to fix it").count(), 1, "{}", ended.stderr);
+    assert_eq!(
+        ended.stderr.matches("how to fix it").count(),
+        1,
+        "{}",
+        ended.stderr
+    );
     told("# after changing the team file");
 
-    let small = String::from_utf8(place.read("team.toml")).unwrap().replace("host_bytes = 600", "component = \"1KiB\"");
+    let small = String::from_utf8(place.read("team.toml"))
+        .unwrap()
+        .replace("host_bytes = 600", "component = \"1KiB\"");
     place.write("team.toml", small);
     let refused = place.host(&["check", "team.toml"]).expect(2);
     assert!(
-        refused.stderr.contains("its limit is 1 KiB; raise `limits.component` (team.toml:22)"),
+        refused
+            .stderr
+            .contains("its limit is 1 KiB; raise `limits.component` (team.toml:22)"),
         "{}",
         refused.stderr
     );
@@ -186,8 +252,14 @@ fn literally(place: &Place, command: &str) -> std::process::Output {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let paths = std::iter::once(bin).chain(std::env::split_paths(&path));
     let mut shell = Command::new("sh");
-    shell.args(["-c", command]).current_dir(place.path("")).env("PATH", std::env::join_paths(paths).unwrap());
-    shell.envs(host.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    shell
+        .args(["-c", command])
+        .current_dir(place.path(""))
+        .env("PATH", std::env::join_paths(paths).unwrap());
+    shell.envs(
+        host.get_envs()
+            .filter_map(|(name, value)| Some((name, value?))),
+    );
     shell.output().unwrap()
 }
 
@@ -195,22 +267,46 @@ fn literally(place: &Place, command: &str) -> std::process::Output {
 fn the_commands_after_a_fork_failed_go_on_with_the_fork_whatever_ran_since() {
     let place = Place::of("fan-in");
     place.run().expect(3);
-    let listed = place.host(&["checkpoints", "store", "--json"]).expect(0).stdout;
+    let listed = place
+        .host(&["checkpoints", "store", "--json"])
+        .expect(0)
+        .stdout;
     let listed: Value = serde_json::from_str(&listed).unwrap();
     let newest = text(&listed.as_array().unwrap().last().unwrap()["id"]).to_owned();
     let made = place.host(&["fork", "store", "--at", "main-1"]).expect(0);
     let fork = made.stdout.trim_end();
-    let failed = place.host(&["run", "--recover_path", "store", "--checkpoint", fork]).expect(3).stderr;
-    let commands: Vec<&str> = failed.lines().filter(|line| line.starts_with("  strata-host run ")).collect();
-    assert!(commands.len() > 1 && commands.iter().all(|line| line.contains(" --checkpoint main.1-")), "{failed}");
+    let failed = place
+        .host(&["run", "--recover_path", "store", "--checkpoint", fork])
+        .expect(3)
+        .stderr;
+    let commands: Vec<&str> = failed
+        .lines()
+        .filter(|line| line.starts_with("  strata-host run "))
+        .collect();
+    assert!(
+        commands.len() > 1
+            && commands
+                .iter()
+                .all(|line| line.contains(" --checkpoint main.1-")),
+        "{failed}"
+    );
     // Without the checkpoint they would now go on with the lineage that the fork left.
-    place.host(&["run", "--recover_path", "store", "--checkpoint", &newest]).expect(0);
+    place
+        .host(&["run", "--recover_path", "store", "--checkpoint", &newest])
+        .expect(0);
     assert_eq!(place.team_json()["strata"]["lineage"], "main");
     let shell = literally(&place, commands.last().unwrap());
     let stderr = String::from_utf8_lossy(&shell.stderr);
     assert_eq!(shell.status.code(), Some(0), "{stderr}");
     let team = place.team_json();
-    assert_eq!((text(&team["strata"]["lineage"]), text(&team["strata"]["status"])), ("main.1", "done"), "{stderr}");
+    assert_eq!(
+        (
+            text(&team["strata"]["lineage"]),
+            text(&team["strata"]["status"])
+        ),
+        ("main.1", "done"),
+        "{stderr}"
+    );
 }
 
 #[test]
@@ -222,27 +318,64 @@ fn a_fault_belongs_to_the_step_in_which_it_happened_whenever_its_role_began() {
         )
     };
     let roles = [
-        role("A", "UserRequirement", r#"{ ask = "go on?" }, { fail = "trap" }"#),
+        role(
+            "A",
+            "UserRequirement",
+            r#"{ ask = "go on?" }, { fail = "trap" }"#,
+        ),
         role("B", "UserRequirement", r#"{ say = "b" }"#),
     ];
     let head = "schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"go\"\n";
     let place = Place::with(&format!("{head}{}", roles.concat()));
     place.run().expect(4);
-    let id = place.team_json()["strata"]["requests"][0]["id"].as_str().unwrap().to_owned();
+    let id = place.team_json()["strata"]["requests"][0]["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let answer = format!("{id}=\"yes\"");
-    let ended = place.host(&["run", "--recover_path", "store", "--answer", &answer, "--json"]).expect(3);
-    let step = place.recorded().iter().rfind(|line| line["kind"] == "action-failed").unwrap()["step"].clone();
+    let ended = place
+        .host(&[
+            "run",
+            "--recover_path",
+            "store",
+            "--answer",
+            &answer,
+            "--json",
+        ])
+        .expect(3);
+    let step = place
+        .recorded()
+        .iter()
+        .rfind(|line| line["kind"] == "action-failed")
+        .unwrap()["step"]
+        .clone();
     assert_ne!(step, 0);
-    assert!(ended.stderr.contains(&format!("failed at step {step}")), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains(&format!("failed at step {step}")),
+        "{}",
+        ended.stderr
+    );
     let told: Value = serde_json::from_str(&ended.stdout).unwrap();
-    assert_eq!((&told["faults"][0]["step"], &place.team_json()["strata"]["faults"][0]["step"]), (&step, &step));
+    assert_eq!(
+        (
+            &told["faults"][0]["step"],
+            &place.team_json()["strata"]["faults"][0]["step"]
+        ),
+        (&step, &step)
+    );
 }
 
 #[test]
 fn a_fault_and_a_doubt_outweigh_a_budget_that_is_used_up_which_is_told_with_them() {
     let web = Web::new();
-    let post = format!("{{ http = \"http://127.0.0.1:{}/v1/slam\", method = \"POST\", body = \"x\" }}", web.port());
-    let cases = [("{ fail = \"trap\" }", 3, " --component B.b=FIXED.wasm"), (&post, 10, " --in-doubt redo")];
+    let post = format!(
+        "{{ http = \"http://127.0.0.1:{}/v1/slam\", method = \"POST\", body = \"x\" }}",
+        web.port()
+    );
+    let cases = [
+        ("{ fail = \"trap\" }", 3, " --component B.b=FIXED.wasm"),
+        (&post, 10, " --in-doubt redo"),
+    ];
     for (step, code, way) in cases {
         let role = |name: &str, steps: &str| {
             format!(
@@ -260,11 +393,18 @@ fn a_fault_and_a_doubt_outweigh_a_budget_that_is_used_up_which_is_told_with_them
             &role("B", step),
         ];
         let place = Place::with(&team.concat());
-        place.write("replies.toml", "[[reply]]\ntext = \"r\"\ninput = 5\noutput = 5\n");
+        place.write(
+            "replies.toml",
+            "[[reply]]\ntext = \"r\"\ninput = 5\noutput = 5\n",
+        );
         let stopped = place.run().expect(code);
         let broke = "out of budget: spent $1.0000 of $1.0000; to continue there, resume with:\n  --investment USD";
         for told in [way, broke] {
-            assert!(stopped.stderr.contains(told), "`{told}` is not in:\n{}", stopped.stderr);
+            assert!(
+                stopped.stderr.contains(told),
+                "`{told}` is not in:\n{}",
+                stopped.stderr
+            );
         }
     }
 }
@@ -292,7 +432,13 @@ component = "probe.wasm"
     process.signal(Signal::INT);
     process.end().expect(130);
     let (all, team) = (place.recorded(), place.team_json());
-    let (told, saved) = (stream::of_kind(&all, "action-failed")[0].clone(), team["strata"]["faults"][0].clone());
-    assert_eq!((&told["fault"], &saved["kind"]), (&"interrupted".into(), &"interrupted".into()));
+    let (told, saved) = (
+        stream::of_kind(&all, "action-failed")[0].clone(),
+        team["strata"]["faults"][0].clone(),
+    );
+    assert_eq!(
+        (&told["fault"], &saved["kind"]),
+        (&"interrupted".into(), &"interrupted".into())
+    );
     assert_eq!(told["message"], saved["message"]);
 }

@@ -32,12 +32,17 @@ fn out(place: &Place, name: &str) -> Option<String> {
 
 fn finished(lines: &[Value], role: &str) -> Vec<String> {
     let of = |line: &&Value| line["kind"] == "action-finished" && line["role"] == role;
-    lines.iter().filter(of).map(|line| line["output"]["content"].as_str().unwrap().to_owned()).collect()
+    lines
+        .iter()
+        .filter(of)
+        .map(|line| line["output"]["content"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 #[test]
 fn a_failed_attempt_leaves_nothing_and_a_finished_action_its_files() {
-    let write = r#"{ write = "/out/kept", text = "one" }, { write = "/out/deep/er", text = "two" }"#;
+    let write =
+        r#"{ write = "/out/kept", text = "one" }, { write = "/out/deep/er", text = "two" }"#;
     let fails = r#"{ write = "/out/kept", text = "lost" }, { write = "/out/lost", text = "x" }, { read = "/out/kept" },
         { fail = "trap", attempts = [1] }, { say = "{reads}" }"#;
     let place = Place::with(&team(&[("A", &[write, &fails.replace('\n', " ")])]));
@@ -48,14 +53,21 @@ fn a_failed_attempt_leaves_nothing_and_a_finished_action_its_files() {
     let lines = place.resume().expect(0).events();
     assert_eq!(finished(&lines, "A"), ["lost"], "it reads what it wrote");
     assert_eq!(out(&place, "kept").as_deref(), Some("lost"));
-    let written: Vec<Value> = place.recorded().into_iter().filter(|line| line["kind"] == "files-written").collect();
+    let written: Vec<Value> = place
+        .recorded()
+        .into_iter()
+        .filter(|line| line["kind"] == "files-written")
+        .collect();
     assert_eq!(written.len(), 2);
     assert_eq!(written[0]["files"][0]["path"], "out/deep");
     assert_eq!(written[0]["files"][2]["bytes"], 3);
     let shown = place.host(&["inspect", "store"]).expect(0).stdout;
     assert!(shown.contains("out/kept"), "{shown}");
     let before = place.host(&["files", "store@main-0"]).expect(0);
-    assert_eq!((before.stdout.as_str(), before.stderr.as_str()), ("", "no action has written a file\n"));
+    assert_eq!(
+        (before.stdout.as_str(), before.stderr.as_str()),
+        ("", "no action has written a file\n")
+    );
 }
 
 #[test]
@@ -63,7 +75,10 @@ fn others_see_files_after_the_step_whoever_is_faster() {
     let reads = r#"{ read = "/out/shared" }, { say = "{reads}" }"#;
     let slow = format!(r#"{{ sleep = "300ms" }}, {reads}"#);
     let write = r#"{ write = "/out/shared", text = "new" }"#;
-    let place = Place::with(&team(&[("Writer", &[write, reads]), ("Reader", &[reads, &slow])]));
+    let place = Place::with(&team(&[
+        ("Writer", &[write, reads]),
+        ("Reader", &[reads, &slow]),
+    ]));
     fs::create_dir(place.path("out")).unwrap();
     fs::write(place.path("out/shared"), "old").unwrap();
     let lines = place.run().expect(0).events();
@@ -80,14 +95,30 @@ fn two_roles_that_write_one_file_in_one_step_are_at_fault_and_what_was_there_is_
     fs::create_dir(place.path("out")).unwrap();
     fs::write(place.path("out/f"), "before").unwrap();
     let ended = place.run().expect(3);
-    assert!(ended.stderr.contains("`out/f` was written by A and B"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("`out/f` was written by A and B"),
+        "{}",
+        ended.stderr
+    );
     assert_eq!(out(&place, "f").as_deref(), Some("before"));
-    let faults = ended.events().into_iter().filter(|line| line["fault"] == "state-conflict").count();
+    let faults = ended
+        .events()
+        .into_iter()
+        .filter(|line| line["fault"] == "state-conflict")
+        .count();
     assert_eq!(faults, 2);
     // One after the other they may: B's is changed to another file.
-    place.write("team.toml", team(&[("A", &[&a]), ("B", &[&b.replace("/out/f", "/out/g")])]));
-    place.host(&["run", "team.toml", "--recover_path", "store"]).expect(0);
-    assert_eq!((out(&place, "f").as_deref(), out(&place, "g").as_deref()), (Some("a"), Some("b")));
+    place.write(
+        "team.toml",
+        team(&[("A", &[&a]), ("B", &[&b.replace("/out/f", "/out/g")])]),
+    );
+    place
+        .host(&["run", "team.toml", "--recover_path", "store"])
+        .expect(0);
+    assert_eq!(
+        (out(&place, "f").as_deref(), out(&place, "g").as_deref()),
+        (Some("a"), Some("b"))
+    );
 }
 
 #[test]
@@ -96,13 +127,24 @@ fn a_role_that_puts_a_file_where_another_one_needs_a_directory_is_at_fault_with_
         let file = r#"{ remove = "/out/d" }, { write = "/out/d", text = "f", attempts = [1] }"#;
         let below = r#"{ write = "/out/d/x", text = "x" }"#;
         // Whoever is faster.
-        let slow =
-            |step: &str, role| if role == who { format!(r#"{{ sleep = "200ms" }}, {step}"#) } else { step.into() };
+        let slow = |step: &str, role| {
+            if role == who {
+                format!(r#"{{ sleep = "200ms" }}, {step}"#)
+            } else {
+                step.into()
+            }
+        };
         let (a, b) = (slow(file, "A"), slow(below, "B"));
         let place = Place::with(&team(&[("A", &[a.as_str()]), ("B", &[b.as_str()])]));
         fs::create_dir_all(place.path("out/d")).unwrap();
         let failed = place.run().expect(3);
-        assert!(failed.stderr.contains("the file `out/d/x` was written by A and B in one step"), "{}", failed.stderr);
+        assert!(
+            failed
+                .stderr
+                .contains("the file `out/d/x` was written by A and B in one step"),
+            "{}",
+            failed.stderr
+        );
         assert!(!failed.stderr.contains("reducer"), "{}", failed.stderr);
         assert!(place.path("out/d").is_dir() && !place.path("out/d/x").exists());
     }
@@ -122,8 +164,15 @@ fn what_somebody_changed_meanwhile_is_kept_beside() {
     fs::write(place.path("out/f"), "mine").unwrap();
     let ended = process.end().expect(0);
     assert_eq!(out(&place, "f").as_deref(), Some("two"));
-    let kept = ended.events().into_iter().find(|line| line["kind"] == "file-kept").expect("it is told");
-    assert_eq!(out(&place, kept["kept"].as_str().unwrap()).as_deref(), Some("mine"));
+    let kept = ended
+        .events()
+        .into_iter()
+        .find(|line| line["kind"] == "file-kept")
+        .expect("it is told");
+    assert_eq!(
+        out(&place, kept["kept"].as_str().unwrap()).as_deref(),
+        Some("mine")
+    );
 }
 
 #[test]
@@ -143,39 +192,66 @@ fn a_run_killed_after_any_event_leaves_the_files_of_an_undisturbed_one() {
         process.kill();
         place.resume().expect(0);
         for name in ["a", "c", "d/b"] {
-            assert_eq!(out(&place, name), out(&undisturbed, name), "{name} after line {n}");
+            assert_eq!(
+                out(&place, name),
+                out(&undisturbed, name),
+                "{name} after line {n}"
+            );
         }
-        assert_eq!(fs::read_dir(place.path("out")).unwrap().count(), 2, "after line {n}");
+        assert_eq!(
+            fs::read_dir(place.path("out")).unwrap().count(),
+            2,
+            "after line {n}"
+        );
     }
 }
 
 #[test]
 fn a_run_killed_between_the_record_and_the_place_puts_the_file_there_when_it_goes_on() {
     // Nobody reads what is told, so the host hangs where it tells of what is recorded, before it places anything.
-    let write = format!(r#"{{ write = "/out/d/f", text = "kept" }}, {{ say = "{}" }}"#, "x".repeat(200_000));
+    let write = format!(
+        r#"{{ write = "/out/d/f", text = "kept" }}, {{ say = "{}" }}"#,
+        "x".repeat(200_000)
+    );
     let place = Place::with(&team(&[("A", &[&write])]));
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
     process.until("action-started", None);
-    while !place.recorded().iter().any(|line| line["kind"] == "action-finished") {}
+    while !place
+        .recorded()
+        .iter()
+        .any(|line| line["kind"] == "action-finished")
+    {}
     assert_eq!(out(&place, "d/f"), None);
     process.kill();
     assert_eq!(out(&place, "d/f"), None);
     let lines = place.resume().expect(0).events();
     assert_eq!(out(&place, "d/f").as_deref(), Some("kept"));
-    assert!(lines.iter().all(|line| line["kind"] != "action-started"), "it does not run again");
+    assert!(
+        lines.iter().all(|line| line["kind"] != "action-started"),
+        "it does not run again"
+    );
 }
 
 #[test]
 fn a_directory_is_removed_with_what_was_in_it_and_a_file_takes_its_place_whatever_its_name() {
     let long = "n".repeat(250);
-    let first = format!(r#"{{ write = "/out/{long}/x", text = "x" }}, {{ write = "/out/d/e/f", text = "x" }}"#);
-    let removes =
-        [&format!("{long}/x"), &long, "d/e/f", "d/e", "d"].map(|name| format!("{{ remove = \"/out/{name}\" }}"));
-    let second = format!(r#"{}, {{ write = "/out/{long}", text = "y" }}"#, removes.join(", "));
+    let first = format!(
+        r#"{{ write = "/out/{long}/x", text = "x" }}, {{ write = "/out/d/e/f", text = "x" }}"#
+    );
+    let removes = [&format!("{long}/x"), &long, "d/e/f", "d/e", "d"]
+        .map(|name| format!("{{ remove = \"/out/{name}\" }}"));
+    let second = format!(
+        r#"{}, {{ write = "/out/{long}", text = "y" }}"#,
+        removes.join(", ")
+    );
     let place = Place::with(&team(&[("A", &[&first, &second])]));
     let lines = place.run().expect(0).events();
     assert_eq!(out(&place, &long).as_deref(), Some("y"));
-    assert_eq!(fs::read_dir(place.path("out")).unwrap().count(), 1, "nothing else is left");
+    assert_eq!(
+        fs::read_dir(place.path("out")).unwrap().count(),
+        1,
+        "nothing else is left"
+    );
     assert!(lines.iter().all(|line| line["kind"] != "file-kept"));
 }
 
@@ -186,7 +262,10 @@ fn two_steps() -> Place {
     let second = r#"{ remove = "/out/a" }, { write = "/out/d/b", text = "3" }, { write = "/out/c", text = "4" }"#;
     let team = team(&[("A", &[again, first]), ("B", &[second])]);
     let (a, b) = team.split_once("name = \"B\"").unwrap();
-    let place = Place::with(&format!("{a}name = \"B\"{}", b.replacen("UserRequirement", "act1", 1)));
+    let place = Place::with(&format!(
+        "{a}name = \"B\"{}",
+        b.replacen("UserRequirement", "act1", 1)
+    ));
     place.run().expect(0);
     place
 }
@@ -194,12 +273,20 @@ fn two_steps() -> Place {
 /// What lies below a directory of the place, by path.
 fn laid_out(place: &Place, at: &str) -> Vec<(String, String)> {
     let names = ["a", "c", "d/b"].map(|name| format!("{at}/{name}"));
-    let read = |name: String| Some((name[at.len() + 1..].to_owned(), fs::read_to_string(place.path(&name)).ok()?));
+    let read = |name: String| {
+        Some((
+            name[at.len() + 1..].to_owned(),
+            fs::read_to_string(place.path(&name)).ok()?,
+        ))
+    };
     names.into_iter().filter_map(read).collect()
 }
 
 fn files(expected: &[(&str, &str)]) -> Vec<(String, String)> {
-    expected.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
+    expected
+        .iter()
+        .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()))
+        .collect()
 }
 
 const AFTER_ONE: [(&str, &str); 2] = [("a", "1"), ("d/b", "2")];
@@ -209,15 +296,25 @@ const AFTER_TWO: [(&str, &str); 2] = [("c", "4"), ("d/b", "3")];
 fn files_can_be_laid_out_as_they_were_and_go_along_with_a_fork() {
     let place = two_steps();
     fs::remove_dir_all(place.path("out")).unwrap();
-    for (at, to, expected) in
-        [("store", "now", AFTER_TWO), ("store@main-2", "two", AFTER_TWO), ("store@main-1", "one", AFTER_ONE)]
-    {
+    for (at, to, expected) in [
+        ("store", "now", AFTER_TWO),
+        ("store@main-2", "two", AFTER_TWO),
+        ("store@main-1", "one", AFTER_ONE),
+    ] {
         place.host(&["files", at, "--to", to]).expect(0);
-        assert_eq!(laid_out(&place, &format!("{to}/out")), files(&expected), "{at}");
+        assert_eq!(
+            laid_out(&place, &format!("{to}/out")),
+            files(&expected),
+            "{at}"
+        );
     }
-    place.host(&["files", "store@main-0", "--to", "none"]).expect(0);
+    place
+        .host(&["files", "store@main-0", "--to", "none"])
+        .expect(0);
     assert_eq!(laid_out(&place, "none/out"), files(&[]));
-    place.host(&["fork", "store", "--at", "main-1", "--to", "branch"]).expect(0);
+    place
+        .host(&["fork", "store", "--at", "main-1", "--to", "branch"])
+        .expect(0);
     fs::remove_dir_all(place.path("store")).unwrap();
     place.host(&["files", "branch", "--to", "."]).expect(0);
     assert_eq!(laid_out(&place, "out"), files(&AFTER_ONE));
@@ -230,20 +327,30 @@ fn pruning_keeps_the_bytes_of_the_states_that_are_left_and_no_others() {
     let place = two_steps();
     let kept = || {
         let database = rusqlite::Connection::open(place.path("store/team.db")).unwrap();
-        let mut rows = database.prepare("SELECT body FROM blob ORDER BY body").unwrap();
+        let mut rows = database
+            .prepare("SELECT body FROM blob ORDER BY body")
+            .unwrap();
         let bodies = rows.query_map([], |row| row.get::<_, Vec<u8>>(0)).unwrap();
-        bodies.map(|body| String::from_utf8(body.unwrap()).unwrap()).collect::<Vec<_>>()
+        bodies
+            .map(|body| String::from_utf8(body.unwrap()).unwrap())
+            .collect::<Vec<_>>()
     };
     assert_eq!(kept(), ["1", "2", "22", "3", "4"]);
     place.host(&["prune", "store", "--keep", "2"]).expect(0);
     assert_eq!(kept().len(), 5, "where no checkpoint is dropped nothing is");
-    place.host(&["files", "store@main-1", "--to", "one"]).expect(0);
+    place
+        .host(&["files", "store@main-1", "--to", "one"])
+        .expect(0);
     assert_eq!(laid_out(&place, "one/out"), files(&AFTER_ONE));
     place.host(&["prune", "store", "--keep", "1"]).expect(0);
     assert_eq!(kept(), ["3", "4"]);
     let told = place.host(&["files", "store", "--to", "now"]).expect(0);
     assert_eq!(laid_out(&place, "now/out"), files(&AFTER_TWO));
-    assert!(!told.stderr.contains("are not kept here"), "{}", told.stderr);
+    assert!(
+        !told.stderr.contains("are not kept here"),
+        "{}",
+        told.stderr
+    );
     // What is left of the record can be gone through, as far as it does not look at what is gone.
     let replayed = place.host(&["replay", "store"]);
     assert!(!replayed.stdout.contains("differs"), "{replayed:?}");
@@ -255,7 +362,11 @@ fn files_are_not_laid_out_where_something_else_lies() {
     place.run().expect(0);
     place.write("taken", "mine");
     let told = place.host(&["files", "store", "--to", "taken"]).expect(1);
-    assert!(told.stderr.contains("cannot put the file `out/"), "{}", told.stderr);
+    assert!(
+        told.stderr.contains("cannot put the file `out/"),
+        "{}",
+        told.stderr
+    );
     assert!(!told.stderr.contains("resume"), "{}", told.stderr);
     assert_eq!(place.read("taken"), b"mine");
 }
@@ -267,7 +378,10 @@ fn a_file_written_with_the_bytes_it_has_is_one_that_was_written() {
     fs::create_dir_all(place.path("out")).unwrap();
     fs::write(place.path("out/c"), "4").unwrap();
     place.run().expect(0);
-    let told = place.host(&["files", "store", "--to", "now"]).expect(0).stdout;
+    let told = place
+        .host(&["files", "store", "--to", "now"])
+        .expect(0)
+        .stdout;
     assert!(told.contains("out/c"), "{told}");
     assert_eq!(laid_out(&place, "now/out"), files(&AFTER_TWO));
     // Several roles may do so in one step, beside nobody who writes something else.
@@ -285,7 +399,10 @@ fn a_file_that_somebody_removed_is_there_again_once_an_action_writes_it_again() 
     let write = r#"{ write = "/out/f", text = "1" }"#;
     let place = Place::with(&team(&[(
         "A",
-        &[write, r#"{ fail = "trap", attempts = [1] }, { write = "/out/f", text = "1" }"#],
+        &[
+            write,
+            r#"{ fail = "trap", attempts = [1] }, { write = "/out/f", text = "1" }"#,
+        ],
     )]));
     place.run().expect(3);
     fs::remove_file(place.path("out/f")).unwrap();
@@ -295,43 +412,76 @@ fn a_file_that_somebody_removed_is_there_again_once_an_action_writes_it_again() 
 
 #[test]
 fn what_is_not_in_its_place_yet_counts_towards_what_a_directory_may_hold() {
-    let write = |name: &str| format!(r#"{{ write = "/out/{name}", text = "{}" }}"#, "x".repeat(60));
+    let write = |name: &str| {
+        format!(
+            r#"{{ write = "/out/{name}", text = "{}" }}"#,
+            "x".repeat(60)
+        )
+    };
     let (one, two) = (write("a"), write("b"));
     // B may look at the directory while it sleeps, so nothing is put there.
     let roles = team(&[("A", &[&one, &two]), ("B", &[r#"{ sleep = "1s" }"#])]);
-    let place = Place::with(&roles.replace("write = true }", "write = true, max_size = \"100B\" }"));
+    let place =
+        Place::with(&roles.replace("write = true }", "write = true, max_size = \"100B\" }"));
     let failed = place.run().expect(3);
-    assert!(failed.stderr.contains("would hold 120 bytes, and 100 bytes are granted"), "{}", failed.stderr);
+    assert!(
+        failed
+            .stderr
+            .contains("would hold 120 bytes, and 100 bytes are granted"),
+        "{}",
+        failed.stderr
+    );
 }
 
 #[test]
 fn a_file_is_one_file_by_whichever_grant_it_is_reached() {
     let place = Place::with("");
-    let above = place.path("").file_name().unwrap().to_string_lossy().into_owned();
+    let above = place
+        .path("")
+        .file_name()
+        .unwrap()
+        .to_string_lossy()
+        .into_owned();
     let of_above = |text: String| {
         let (writer, other) = text.split_once("name = \"Other\"").unwrap();
-        let other = other.replace("{ host = \"out\", guest = \"/out\"", "{ host = \"..\", guest = \"/up\"");
+        let other = other.replace(
+            "{ host = \"out\", guest = \"/out\"",
+            "{ host = \"..\", guest = \"/up\"",
+        );
         format!("{writer}name = \"Other\"{other}")
     };
     let path = format!("/up/{above}/out/shared");
     let reads = format!("{{ read = \"{path}\" }}, {{ say = \"{{reads}}\" }}");
     let slow = format!("{{ sleep = \"300ms\" }}, {reads}");
     let write = r#"{ write = "/out/shared", text = "new" }"#;
-    place.write("team.toml", of_above(team(&[("Writer", &[write]), ("Other", &[&reads, &slow])])));
+    place.write(
+        "team.toml",
+        of_above(team(&[("Writer", &[write]), ("Other", &[&reads, &slow])])),
+    );
     fs::create_dir(place.path("out")).unwrap();
     fs::write(place.path("out/shared"), "old").unwrap();
     let lines = place.run().expect(0).events();
-    assert_eq!(finished(&lines, "Other"), ["old", "old"], "it sees the change after the step");
+    assert_eq!(
+        finished(&lines, "Other"),
+        ["old", "old"],
+        "it sees the change after the step"
+    );
     assert_eq!(out(&place, "shared").as_deref(), Some("new"));
 
     let writes = format!("{{ write = \"{path}\", text = \"other\" }}");
-    place.write("team.toml", of_above(team(&[("Writer", &[write]), ("Other", &[&writes])])));
+    place.write(
+        "team.toml",
+        of_above(team(&[("Writer", &[write]), ("Other", &[&writes])])),
+    );
     let ended = place.run().expect(3);
     let told = "the file `out/shared` was written by Writer and Other in one step";
     assert!(ended.stderr.contains(told), "{}", ended.stderr);
     let events = ended.events();
     let failed = stream::of_kind(&events, "action-failed");
-    assert!(failed[0]["message"].as_str().unwrap().starts_with(told), "{failed:?}");
+    assert!(
+        failed[0]["message"].as_str().unwrap().starts_with(told),
+        "{failed:?}"
+    );
 }
 
 #[test]
@@ -344,8 +494,14 @@ fn a_file_that_cannot_be_put_in_its_place_stops_the_run_in_order() {
         )
     };
     let out = "dirs = [{ host = \"out\", guest = \"/out\", write = true }]";
-    let pays = format!("{{ http = \"http://127.0.0.1:{}/v1/slow/3000\", method = \"POST\" }}", web.port());
-    let granted = format!("http = [{{ host = \"127.0.0.1:{}\", methods = [\"POST\"] }}]", web.port());
+    let pays = format!(
+        "{{ http = \"http://127.0.0.1:{}/v1/slow/3000\", method = \"POST\" }}",
+        web.port()
+    );
+    let granted = format!(
+        "http = [{{ host = \"127.0.0.1:{}\", methods = [\"POST\"] }}]",
+        web.port()
+    );
     let roles = [
         role("Writes", "{ write = \"/out/x\", text = \"new\" }", out),
         role("Sleeps", "{ sleep = \"1500ms\" }", out),
@@ -360,15 +516,31 @@ fn a_file_that_cannot_be_put_in_its_place_stops_the_run_in_order() {
     let _ = fs::remove_dir_all(place.path("out"));
     fs::write(place.path("out"), "in the way").unwrap();
     let ended = process.end().expect(1);
-    assert!(ended.stderr.contains("cannot put the file `out/x` in its place"), "{}", ended.stderr);
+    assert!(
+        ended
+            .stderr
+            .contains("cannot put the file `out/x` in its place"),
+        "{}",
+        ended.stderr
+    );
     assert_eq!(place.team_json()["strata"]["status"], "interrupted");
     fs::remove_file(place.path("out")).unwrap();
     // Where the bytes did not come along, there is nothing to put there, now or ever.
     place.write("moved/team.json", place.read("store/team.json"));
-    let moved = place.host(&["run", "--recover_path", "moved", "--trust"]).expect(0);
-    assert!(moved.stderr.contains("`out/x` is not put in its place"), "{}", moved.stderr);
+    let moved = place
+        .host(&["run", "--recover_path", "moved", "--trust"])
+        .expect(0);
+    assert!(
+        moved.stderr.contains("`out/x` is not put in its place"),
+        "{}",
+        moved.stderr
+    );
     assert!(!place.path("out/x").exists());
     place.resume().expect(0);
     assert_eq!(fs::read_to_string(place.path("out/x")).unwrap(), "new");
-    assert_eq!(web.lines().len(), 1, "its answer was waited for and recorded");
+    assert_eq!(
+        web.lines().len(),
+        1,
+        "its answer was waited for and recorded"
+    );
 }

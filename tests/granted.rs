@@ -16,7 +16,9 @@ fn team(action: &str, access: &str) -> Place {
 const WRITE: &str = ", write = true";
 
 fn steps(steps: &str) -> String {
-    format!("component = \"probe.wasm\"\nconfig = {{ steps = [{steps}, {{ say = \"{{reads}}\" }}] }}")
+    format!(
+        "component = \"probe.wasm\"\nconfig = {{ steps = [{steps}, {{ say = \"{{reads}}\" }}] }}"
+    )
 }
 
 fn python(place: &Place, body: &str) {
@@ -39,18 +41,37 @@ fn an_action_neither_sees_nor_changes_what_the_team_is_saved_in() {
             r#"{ write = "/w/store/team.db", text = "junk" }"#,
             "cannot write `/w/store/team.db`: the host saves the team there",
         ),
-        (r#"{ write = "/w/store/new/x", text = "junk" }"#, "the host saves the team there"),
-        (r#"{ remove = "/w/store/team.json" }"#, "cannot remove `/w/store/team.json`: the host saves the team there"),
-        (r#"{ write = "/w/store", text = "junk" }"#, "the host saves the team there"),
-        (r#"{ read = "/w/store/team.json" }"#, "cannot read `/w/store/team.json`: it does not exist"),
+        (
+            r#"{ write = "/w/store/new/x", text = "junk" }"#,
+            "the host saves the team there",
+        ),
+        (
+            r#"{ remove = "/w/store/team.json" }"#,
+            "cannot remove `/w/store/team.json`: the host saves the team there",
+        ),
+        (
+            r#"{ write = "/w/store", text = "junk" }"#,
+            "the host saves the team there",
+        ),
+        (
+            r#"{ read = "/w/store/team.json" }"#,
+            "cannot read `/w/store/team.json`: it does not exist",
+        ),
     ] {
         let place = team(&steps(doing), WRITE);
-        let ended = place.host(&["run", "team.toml", "--storage", "store"]).expect(3);
+        let ended = place
+            .host(&["run", "team.toml", "--storage", "store"])
+            .expect(3);
         assert!(ended.stderr.contains(told), "{told}\n{}", ended.stderr);
         is_whole(&place);
     }
-    let place = team(&steps(r#"{ write = "/w/store-of-mine/x", text = "x" }"#), WRITE);
-    place.host(&["run", "team.toml", "--storage", "store"]).expect(0);
+    let place = team(
+        &steps(r#"{ write = "/w/store-of-mine/x", text = "x" }"#),
+        WRITE,
+    );
+    place
+        .host(&["run", "team.toml", "--storage", "store"])
+        .expect(0);
     assert!(place.path("store-of-mine/x").is_file());
     is_whole(&place);
 }
@@ -59,16 +80,30 @@ fn an_action_neither_sees_nor_changes_what_the_team_is_saved_in() {
 fn a_link_to_what_the_team_is_saved_in_leads_nowhere() {
     let place = team(&steps(r#"{ read = "/w/link" }"#), "");
     std::os::unix::fs::symlink("store/team.db", place.path("link")).unwrap();
-    let ended = place.host(&["run", "team.toml", "--storage", "store"]).expect(3);
-    assert!(ended.stderr.contains("cannot read `/w/link`"), "{}", ended.stderr);
+    let ended = place
+        .host(&["run", "team.toml", "--storage", "store"])
+        .expect(3);
+    assert!(
+        ended.stderr.contains("cannot read `/w/link`"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]
 fn a_guest_that_uses_wasi_neither_sees_nor_changes_it_either() {
     let place = team("script = \"a.py\"", WRITE);
-    python(&place, "open('/w/mine', 'w').write('x')\nreturn ' '.join(sorted(os.listdir('/w')))");
-    place.host(&["run", "team.toml", "--storage", "store"]).expect(0);
-    let said = place.team_json()["env"]["history"]["storage"][1]["content"].as_str().unwrap().to_owned();
+    python(
+        &place,
+        "open('/w/mine', 'w').write('x')\nreturn ' '.join(sorted(os.listdir('/w')))",
+    );
+    place
+        .host(&["run", "team.toml", "--storage", "store"])
+        .expect(0);
+    let said = place.team_json()["env"]["history"]["storage"][1]["content"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     assert!(said.contains("mine") && !said.contains("store"), "{said}");
     is_whole(&place);
 
@@ -78,8 +113,14 @@ fn a_guest_that_uses_wasi_neither_sees_nor_changes_it_either() {
     ] {
         let place = team("script = \"a.py\"", WRITE);
         python(&place, body);
-        let ended = place.host(&["run", "team.toml", "--storage", "store"]).expect(3);
-        assert!(ended.stderr.contains("the host saves the team there"), "{}", ended.stderr);
+        let ended = place
+            .host(&["run", "team.toml", "--storage", "store"])
+            .expect(3);
+        assert!(
+            ended.stderr.contains("the host saves the team there"),
+            "{}",
+            ended.stderr
+        );
         is_whole(&place);
     }
 
@@ -88,25 +129,48 @@ fn a_guest_that_uses_wasi_neither_sees_nor_changes_it_either() {
         for path in ["team.db", "team.json", "deep/x"] {
             let place = team("script = \"a.py\"", "");
             let text = fs::read_to_string(place.path("team.toml")).unwrap();
-            place.write("team.toml", text.replace("guest = \"/w\" }", &format!("guest = \"/w\" }}{more}")));
-            python(&place, &format!("os.listdir('/w')\nreturn str(len(open('/w/store/{path}', 'rb').read()))"));
+            place.write(
+                "team.toml",
+                text.replace("guest = \"/w\" }", &format!("guest = \"/w\" }}{more}")),
+            );
+            python(
+                &place,
+                &format!("os.listdir('/w')\nreturn str(len(open('/w/store/{path}', 'rb').read()))"),
+            );
             fs::create_dir_all(place.path("store/deep")).unwrap();
             place.write("store/deep/x", "of a team that was moved aside");
-            let ended = place.host(&["run", "team.toml", "--storage", "store"]).expect(3);
-            assert!(ended.stderr.contains("PermissionError") || ended.stderr.contains("OSError"), "{}", ended.stderr);
+            let ended = place
+                .host(&["run", "team.toml", "--storage", "store"])
+                .expect(3);
+            assert!(
+                ended.stderr.contains("PermissionError") || ended.stderr.contains("OSError"),
+                "{}",
+                ended.stderr
+            );
         }
     }
 }
 
 #[test]
 fn what_is_saved_is_looked_at_where_what_its_team_names_is_gone() {
-    let place = team(&format!("{}\noutput_schema = \"out.json\"", steps(r#"{ ask = "go on?" }"#)), WRITE);
+    let place = team(
+        &format!(
+            "{}\noutput_schema = \"out.json\"",
+            steps(r#"{ ask = "go on?" }"#)
+        ),
+        WRITE,
+    );
     let text = fs::read_to_string(place.path("team.toml")).unwrap();
     let llm = "[llm]\nprovider = \"scripted\"\nreplies = \"replies.toml\"\n";
-    place.write("team.toml", format!("{text}{llm}").replace("host = \".\"", "host = \"out\""));
+    place.write(
+        "team.toml",
+        format!("{text}{llm}").replace("host = \".\"", "host = \"out\""),
+    );
     place.write("out.json", "{}");
     place.write("replies.toml", "[[reply]]\ntext = \"x\"\n");
-    place.host(&["run", "team.toml", "--storage", "store"]).expect(4);
+    place
+        .host(&["run", "team.toml", "--storage", "store"])
+        .expect(4);
     for gone in ["out.json", "replies.toml"] {
         fs::remove_file(place.path(gone)).unwrap();
     }
@@ -146,26 +210,55 @@ fn a_directory_that_is_granted_by_way_of_a_link_is_the_same_directory() {
     let write = |text: &str| format!(r#"{{ write = "/out/f", text = "{text}" }}"#);
     let roles = writers(&write("a"), &write("b"));
     let (first, second) = roles.split_once("name = \"B\"").unwrap();
-    let place = Place::with(&format!("{first}name = \"B\"{}", second.replace("host = \"out\"", "host = \"link\"")));
+    let place = Place::with(&format!(
+        "{first}name = \"B\"{}",
+        second.replace("host = \"out\"", "host = \"link\"")
+    ));
     fs::create_dir(place.path("out")).unwrap();
     std::os::unix::fs::symlink("out", place.path("link")).unwrap();
-    let ended = place.host(&["run", "team.toml", "--storage", "store", "--events", "-"]).expect(3);
-    let faults = ended.events().into_iter().filter(|line| line["fault"] == "state-conflict").count();
-    assert_eq!((faults, place.path("out/f").exists()), (2, false), "{}", ended.stderr);
+    let ended = place
+        .host(&["run", "team.toml", "--storage", "store", "--events", "-"])
+        .expect(3);
+    let faults = ended
+        .events()
+        .into_iter()
+        .filter(|line| line["fault"] == "state-conflict")
+        .count();
+    assert_eq!(
+        (faults, place.path("out/f").exists()),
+        (2, false),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]
 fn a_granted_directory_that_another_role_makes_a_file_of_is_a_fault_and_no_end() {
-    let seq = writers(r#"{ write = "/out/sub", text = "a file" }"#, r#"{ write = "/out/x", text = "b" }"#);
+    let seq = writers(
+        r#"{ write = "/out/sub", text = "a file" }"#,
+        r#"{ write = "/out/x", text = "b" }"#,
+    );
     let (first, second) = seq.split_once("name = \"B\"").unwrap();
     let second = second.replace("host = \"out\"", "host = \"out/sub\"");
     let parallel = format!("{first}name = \"B\"{second}");
-    let after = parallel.replace("name = \"B\"\nwatch = [\"UserRequirement\"]", "name = \"B\"\nwatch = [\"act0\"]");
-    for (team, told) in [(parallel, "state-conflict"), (after, "does not lie in a directory: `/out` is none")] {
+    let after = parallel.replace(
+        "name = \"B\"\nwatch = [\"UserRequirement\"]",
+        "name = \"B\"\nwatch = [\"act0\"]",
+    );
+    for (team, told) in [
+        (parallel, "state-conflict"),
+        (after, "does not lie in a directory: `/out` is none"),
+    ] {
         let place = Place::with(&team);
-        let ended = place.host(&["run", "team.toml", "--storage", "store"]).expect(3);
+        let ended = place
+            .host(&["run", "team.toml", "--storage", "store"])
+            .expect(3);
         assert!(ended.stderr.contains(told), "{told}: {}", ended.stderr);
-        for args in [&["inspect", "store"][..], &["files", "store"], &["report", "store", "-o", "report.html"]] {
+        for args in [
+            &["inspect", "store"][..],
+            &["files", "store"],
+            &["report", "store", "-o", "report.html"],
+        ] {
             place.host(args).expect(0);
         }
     }

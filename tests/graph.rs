@@ -23,15 +23,44 @@ component = "missing"
 fn a_team_is_drawn_before_its_components_are_there() {
     let place = Place::with(TEAM);
     let cases: [(&[&str], &[&str]); 4] = [
-        (&[], &["flowchart TB\n", "[\"Anna #38; Co<br/>Write\"]", "|\"Write\"|"]),
+        (
+            &[],
+            &[
+                "flowchart TB\n",
+                "[\"Anna #38; Co<br/>Write\"]",
+                "|\"Write\"|",
+            ],
+        ),
         (&["--format", "mermaid"], &["flowchart TB\n"]),
-        (&["--format", "dot"], &["digraph \"drawn\" {\n", "\"Anna & Co\" -> \"Reader\" [label=\"Write\"];"]),
-        (&["--format", "svg"], &["<svg xmlns=", "<title>drawn</title>", "Anna &amp; Co", "</svg>\n"]),
+        (
+            &["--format", "dot"],
+            &[
+                "digraph \"drawn\" {\n",
+                "\"Anna & Co\" -> \"Reader\" [label=\"Write\"];",
+            ],
+        ),
+        (
+            &["--format", "svg"],
+            &[
+                "<svg xmlns=",
+                "<title>drawn</title>",
+                "Anna &amp; Co",
+                "</svg>\n",
+            ],
+        ),
     ];
     for (args, expected) in cases {
-        let ended = place.host(&[&["graph", "team.toml"], args].concat()).expect(0);
-        expected.iter().for_each(|part| assert!(ended.stdout.contains(part), "`{part}` in\n{}", ended.stdout));
-        assert!(ended.stdout.ends_with('\n') && !ended.stdout.ends_with("\n\n"), "{}", ended.stdout);
+        let ended = place
+            .host(&[&["graph", "team.toml"], args].concat())
+            .expect(0);
+        expected
+            .iter()
+            .for_each(|part| assert!(ended.stdout.contains(part), "`{part}` in\n{}", ended.stdout));
+        assert!(
+            ended.stdout.ends_with('\n') && !ended.stdout.ends_with("\n\n"),
+            "{}",
+            ended.stdout
+        );
         assert_eq!(ended.stderr, "");
     }
 }
@@ -43,17 +72,28 @@ fn a_team_is_drawn_without_any_of_the_files_that_it_names() {
         replies = \"missing.toml\"\n[[role]]\nname = \"A\"\nwatch = [\"UserRequirement\"]\n[[role.action]]\nname = \"One\"\n";
     let place = Place::with(&format!("{team}{named}"));
     let ended = place.host(&["graph", "team.toml"]).expect(0);
-    assert!(ended.stdout.starts_with("flowchart TB\n"), "{}", ended.stdout);
+    assert!(
+        ended.stdout.starts_with("flowchart TB\n"),
+        "{}",
+        ended.stdout
+    );
 }
 
 #[test]
 fn what_cannot_be_drawn_leaves_stdout_empty() {
     let place = Place::with(&TEAM.replace("schema", "shema"));
-    for args in
-        [&["graph", "team.toml"][..], &["graph", "none.toml"], &["graph"], &["graph", "team.toml", "--format", "png"]]
-    {
+    for args in [
+        &["graph", "team.toml"][..],
+        &["graph", "none.toml"],
+        &["graph"],
+        &["graph", "team.toml", "--format", "png"],
+    ] {
         let ended = place.host(args).expect(2);
         assert_eq!(ended.stdout, "", "{args:?}");
-        assert!(ended.stderr.contains("error: "), "{args:?}: {}", ended.stderr);
+        assert!(
+            ended.stderr.contains("error: "),
+            "{args:?}: {}",
+            ended.stderr
+        );
     }
 }

@@ -34,7 +34,9 @@ name = "B"
 
 /// The team, at fault in its second action.
 fn failed() -> Place {
-    let place = Place::with(&format!("{TEAM}[[role.action]]\nname = \"Hear\"\ncomponent = \"probe.wasm\"\n"));
+    let place = Place::with(&format!(
+        "{TEAM}[[role.action]]\nname = \"Hear\"\ncomponent = \"probe.wasm\"\n"
+    ));
     place.run().expect(3);
     place
 }
@@ -63,13 +65,22 @@ fn a_lost_team_json_is_written_again_and_an_old_one_is_not_believed() {
     let old = place.read("store/team.json");
     fs::remove_file(place.path("store/team.json")).unwrap();
     let lines = place.resume().expect(0).events();
-    assert_eq!(stream::actions(&lines, "action-started"), ["A.Two", "B.Hear"]);
+    assert_eq!(
+        stream::actions(&lines, "action-started"),
+        ["A.Two", "B.Hear"]
+    );
     assert_eq!(place.team_json()["strata"]["status"], "done");
     // An old one, of a run that the database knows to be over.
     place.write("store/team.json", &old);
     let ended = place.resume().expect(0);
     assert_eq!(stream::actions(&ended.events(), "action-started"), [""; 0]);
-    assert!(ended.stderr.contains("`team.json` in `store` differs from `team.db`, which is used"), "{}", ended.stderr);
+    assert!(
+        ended
+            .stderr
+            .contains("`team.json` in `store` differs from `team.db`, which is used"),
+        "{}",
+        ended.stderr
+    );
     let finished = place.recorded();
     assert_eq!(stream::actions(&finished, "action-finished").len(), 3);
 }
@@ -79,14 +90,23 @@ fn a_team_json_that_is_larger_than_any_is_not_read() {
     let place = failed();
     fs::remove_file(place.path("store/team.db")).unwrap();
     // It takes no room on the disk.
-    fs::File::create(place.path("store/team.json")).unwrap().set_len(1 << 30).unwrap();
+    fs::File::create(place.path("store/team.json"))
+        .unwrap()
+        .set_len(1 << 30)
+        .unwrap();
     for args in [
         &["run", "--recover_path", "store"][..],
         &["inspect", "store"],
         &["run", "team.toml", "--recover_path", "store"],
     ] {
         let ended = place.host(args).expect(2);
-        assert!(ended.stderr.contains("1073741824 bytes, at most 536870912 are read"), "{}", ended.stderr);
+        assert!(
+            ended
+                .stderr
+                .contains("1073741824 bytes, at most 536870912 are read"),
+            "{}",
+            ended.stderr
+        );
     }
 }
 
@@ -98,14 +118,17 @@ fn what_a_team_json_names_is_neither_run_nor_written_to() {
     place.write("precious", "mine");
     let precious = "3fd30542fe3f61b14bd4a4b2dc0b6fb30fa6f63ebce52dd1778aaa8c4dc02cff";
     let absolute = place.path("escaped").display().to_string();
-    let pending = |path: &str| json!([{ "path": path, "expected": null, "content": { "directory": true } }]);
-    let removal =
-        json!([{ "path": "out/../precious", "expected": { "sha256": precious, "bytes": 4 }, "content": null }]);
+    let pending =
+        |path: &str| json!([{ "path": path, "expected": null, "content": { "directory": true } }]);
+    let removal = json!([{ "path": "out/../precious", "expected": { "sha256": precious, "bytes": 4 }, "content": null }]);
     let cases: [(&str, Value); 17] = [
         ("/idea", json!(CODE)),
         ("/env/desc", json!(CODE)),
         ("/strata/messages/idea/content", json!(CODE)),
-        ("/strata/messages/idea/instruct_content", json!({ "class": CODE, "mapping": { "a": CODE }, "value": CODE })),
+        (
+            "/strata/messages/idea/instruct_content",
+            json!({ "class": CODE, "mapping": { "a": CODE }, "value": CODE }),
+        ),
         ("/strata/messages/idea/id", json!("../../escaped")),
         ("/strata/run_id", json!("../../escaped")),
         ("/strata/checkpoint", json!("../../escaped")),
@@ -127,14 +150,19 @@ fn what_a_team_json_names_is_neither_run_nor_written_to() {
     let before = names(&place.path(""), &ours);
     for (pointer, value) in cases {
         let mut edited = file.clone();
-        *edited.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer} is not there")) = value.clone();
+        *edited
+            .pointer_mut(pointer)
+            .unwrap_or_else(|| panic!("{pointer} is not there")) = value.clone();
         fs::remove_dir_all(place.path("store")).unwrap();
         place.write("store/team.json", edited.to_string());
         let what = format!("{pointer} = {value}");
         let laid = place.host(&["files", "store", "--to", "laid"]);
         let ended = place.host(&["run", "team.toml", "--recover_path", "store"]);
         for ended in [&laid, &ended] {
-            assert!(matches!(ended.code, Some(0 | 2 | 3 | 8)), "{what}: {ended:?}");
+            assert!(
+                matches!(ended.code, Some(0 | 2 | 3 | 8)),
+                "{what}: {ended:?}"
+            );
             assert!(!ended.stderr.contains("panicked"), "{what}: {ended:?}");
         }
         assert_eq!(names(&place.path(""), &ours), before, "{what}");

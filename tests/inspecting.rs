@@ -24,7 +24,9 @@ config = { steps = [{ now = true }, { fail = "trap" }] }
 
 fn failed() -> Place {
     let place = Place::with(TEAM);
-    place.host(&["run", "team.toml", "--storage", "store", "--quiet"]).expect(3);
+    place
+        .host(&["run", "team.toml", "--storage", "store", "--quiet"])
+        .expect(3);
     place
 }
 
@@ -35,7 +37,10 @@ fn json(text: &str) -> Value {
 #[test]
 fn two_checkpoints_at_once_are_refused_as_that() {
     let place = failed();
-    let refused = place.host(&["inspect", "store@main-0", "--checkpoint", "main-0"]).expect(2).stderr;
+    let refused = place
+        .host(&["inspect", "store@main-0", "--checkpoint", "main-0"])
+        .expect(2)
+        .stderr;
     let why = "two places were given, `main-0` behind `@` and `main-0` by `--checkpoint`; name one: `strata-host inspect \
                store@main-0`";
     assert!(refused.contains(why), "{refused}");
@@ -44,19 +49,43 @@ fn two_checkpoints_at_once_are_refused_as_that() {
 #[test]
 fn an_action_is_shown_with_what_it_is_at_what_it_said_and_its_fault() {
     let place = failed();
-    let shown = |args: &[&str]| place.host(&[&["inspect", "store"], args].concat()).expect(0).stdout;
+    let shown = |args: &[&str]| {
+        place
+            .host(&[&["inspect", "store"], args].concat())
+            .expect(0)
+            .stdout
+    };
     let fail = shown(&["--action", "A.Fail"]);
-    for part in ["action 1 `Fail`: FAILED (attempts 1)", "unreachable", "probe::", "clock "] {
+    for part in [
+        "action 1 `Fail`: FAILED (attempts 1)",
+        "unreachable",
+        "probe::",
+        "clock ",
+    ] {
         assert!(fail.contains(part), "`{part}`: {fail}");
     }
     let draw = shown(&["--action", "A.Draw"]);
-    assert!(draw.contains("drawn \u{fffd}[2J") && !draw.contains("unreachable"), "{draw}");
+    assert!(
+        draw.contains("drawn \u{fffd}[2J") && !draw.contains("unreachable"),
+        "{draw}"
+    );
     let fail = json(&shown(&["--action", "A.Fail", "--json"]));
-    assert_eq!((&fail["fault"]["kind"], &fail["attempts"]), (&"trap".into(), &1.into()), "{fail}");
+    assert_eq!(
+        (&fail["fault"]["kind"], &fail["attempts"]),
+        (&"trap".into(), &1.into()),
+        "{fail}"
+    );
     assert!(draw.contains("for 0 tokens in 1 call\n"), "{draw}");
     let draw = json(&shown(&["--action", "A.Draw", "--json"]));
-    assert_eq!((&draw["fault"], &draw["output"]["sent_from"]), (&Value::Null, &"A".into()), "{draw}");
-    let refused = place.host(&["inspect", "store", "--action", "A.Fial"]).expect(2).stderr;
+    assert_eq!(
+        (&draw["fault"], &draw["output"]["sent_from"]),
+        (&Value::Null, &"A".into()),
+        "{draw}"
+    );
+    let refused = place
+        .host(&["inspect", "store", "--action", "A.Fial"])
+        .expect(2)
+        .stderr;
     assert!(refused.contains("did you mean `A.Fail`?"), "{refused}");
 }
 
@@ -68,32 +97,76 @@ fn what_chooses_for_a_role_is_shown_like_an_action() {
          [{ fail = \"trap\" }] } }",
     );
     let place = Place::with(&team);
-    place.host(&["run", "team.toml", "--storage", "store", "--quiet"]).expect(3);
-    let shown = |args: &[&str]| place.host(&[&["inspect", "store"], args].concat()).expect(0).stdout;
-    assert!(shown(&[]).contains("stack, log and calls: strata-host inspect store --action A.think"), "{}", shown(&[]));
+    place
+        .host(&["run", "team.toml", "--storage", "store", "--quiet"])
+        .expect(3);
+    let shown = |args: &[&str]| {
+        place
+            .host(&[&["inspect", "store"], args].concat())
+            .expect(0)
+            .stdout
+    };
+    assert!(
+        shown(&[]).contains("stack, log and calls: strata-host inspect store --action A.think"),
+        "{}",
+        shown(&[])
+    );
     let think = shown(&["--action", "A.think"]);
-    for part in ["action      A.think", "fault       attempt 1: think:", "unreachable", "probe::"] {
+    for part in [
+        "action      A.think",
+        "fault       attempt 1: think:",
+        "unreachable",
+        "probe::",
+    ] {
         assert!(think.contains(part), "`{part}`: {think}");
     }
     let think = json(&shown(&["--action", "A.think", "--json"]));
-    assert_eq!((&think["action"], &think["attempts"]), (&"think".into(), &1.into()), "{think}");
-    let by_order = failed().host(&["inspect", "store", "--action", "A.think"]).expect(2).stderr;
-    assert!(by_order.contains("the team has no action `A.think`; expected one of: `A.Draw`, `A.Fail`"), "{by_order}");
+    assert_eq!(
+        (&think["action"], &think["attempts"]),
+        (&"think".into(), &1.into()),
+        "{think}"
+    );
+    let by_order = failed()
+        .host(&["inspect", "store", "--action", "A.think"])
+        .expect(2)
+        .stderr;
+    assert!(
+        by_order.contains("the team has no action `A.think`; expected one of: `A.Draw`, `A.Fail`"),
+        "{by_order}"
+    );
 }
 
 #[test]
 fn a_run_that_was_killed_is_told_from_one_that_goes_on() {
-    let place = Place::with(&TEAM.replace("{ now = true }, { fail = \"trap\" }", "{ sleep = \"600s\" }"));
+    let place = Place::with(&TEAM.replace(
+        "{ now = true }, { fail = \"trap\" }",
+        "{ sleep = \"600s\" }",
+    ));
     let shown = || place.host(&["inspect", "store"]).expect(0).stdout;
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
     while process.until("action-started", Some("A"))["action"] != "Fail" {}
     let alive = shown();
-    assert!(alive.contains(&format!("status      running (process {})\n", process.pid())), "{alive}");
-    assert!(alive.contains("`Fail`: running") && !alive.contains("resume with"), "{alive}");
+    assert!(
+        alive.contains(&format!(
+            "status      running (process {})\n",
+            process.pid()
+        )),
+        "{alive}"
+    );
+    assert!(
+        alive.contains("`Fail`: running") && !alive.contains("resume with"),
+        "{alive}"
+    );
     process.kill();
     let dead = shown();
-    assert!(dead.contains("status      cut off\n") && dead.contains("`Fail`: cut off"), "{dead}");
-    assert!(dead.ends_with("resume with\n  strata-host run --recover_path store\n"), "{dead}");
+    assert!(
+        dead.contains("status      cut off\n") && dead.contains("`Fail`: cut off"),
+        "{dead}"
+    );
+    assert!(
+        dead.ends_with("resume with\n  strata-host run --recover_path store\n"),
+        "{dead}"
+    );
     let json = json(&place.host(&["inspect", "store", "--json"]).expect(0).stdout);
     assert_eq!(json["strata"]["status"], "running");
 }
@@ -101,10 +174,24 @@ fn a_run_that_was_killed_is_told_from_one_that_goes_on() {
 #[test]
 fn a_team_that_waits_for_messages_is_shown_as_idle() {
     let place = Place::with(&TEAM.replace("{ fail = \"trap\" }", "{ say = \"done\" }"));
-    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--keep-alive", "--events", "-"]);
+    let mut process = place.start(&[
+        "run",
+        "team.toml",
+        "--storage",
+        "store",
+        "--keep-alive",
+        "--events",
+        "-",
+    ]);
     process.until("step-committed", None);
     let shown = place.host(&["inspect", "store"]).expect(0).stdout;
-    assert!(shown.contains(&format!("status      running (process {}), idle\n", process.pid())), "{shown}");
+    assert!(
+        shown.contains(&format!(
+            "status      running (process {}), idle\n",
+            process.pid()
+        )),
+        "{shown}"
+    );
     process.kill();
 }
 
@@ -115,40 +202,78 @@ fn what_has_stopped_is_shown_with_the_command_to_go_on_with() {
     let ways = "resume with\n  strata-host run team.toml --recover_path store   # after changing the team file\n  \
                 strata-host run --recover_path store   # without changing the team file\n";
     assert!(shown("store").ends_with(ways), "{}", shown("store"));
-    assert!(!shown("store@main-0").contains("resume with"), "an earlier state is not what a resume goes on from");
+    assert!(
+        !shown("store@main-0").contains("resume with"),
+        "an earlier state is not what a resume goes on from"
+    );
     std::fs::remove_file(place.path("team.toml")).unwrap();
-    assert!(shown("store").ends_with("resume with\n  strata-host run --recover_path store\n"), "{}", shown("store"));
+    assert!(
+        shown("store").ends_with("resume with\n  strata-host run --recover_path store\n"),
+        "{}",
+        shown("store")
+    );
 }
 
 #[test]
 fn a_team_that_is_done_and_was_sent_something_since_is_shown_with_it() {
     let place = Place::with(&TEAM.replace(r#"{ fail = "trap" }"#, r#"{ say = "done" }"#));
-    place.host(&["run", "team.toml", "--storage", "store", "--quiet"]).expect(0);
+    place
+        .host(&["run", "team.toml", "--storage", "store", "--quiet"])
+        .expect(0);
     let shown = || place.host(&["inspect", "store"]).expect(0).stdout;
-    assert!(shown().contains("status      done\n") && !shown().contains("resume with"), "{}", shown());
-    place.host(&["send", "store", "--cause", "UserRequirement", "more"]).expect(0);
+    assert!(
+        shown().contains("status      done\n") && !shown().contains("resume with"),
+        "{}",
+        shown()
+    );
+    place
+        .host(&["send", "store", "--cause", "UserRequirement", "more"])
+        .expect(0);
     let with_mail = shown();
-    assert!(with_mail.contains("status      done, with new mail\n"), "{with_mail}");
-    assert!(with_mail.contains("A     1 ") && with_mail.contains("resume with"), "{with_mail}");
+    assert!(
+        with_mail.contains("status      done, with new mail\n"),
+        "{with_mail}"
+    );
+    assert!(
+        with_mail.contains("A     1 ") && with_mail.contains("resume with"),
+        "{with_mail}"
+    );
 }
 
 #[test]
 fn the_calls_of_the_host_are_shown_with_what_came_back() {
     let place = failed();
-    let shown = |args: &[&str]| place.host(&[&["inspect", "store", "--calls"], args].concat()).expect(0).stdout;
+    let shown = |args: &[&str]| {
+        place
+            .host(&[&["inspect", "store", "--calls"], args].concat())
+            .expect(0)
+            .stdout
+    };
     let table = shown(&[]);
     let rows: Vec<&str> = table.lines().collect();
     assert_eq!(rows.len(), 5, "{table}");
     assert_eq!(rows[4], "in full: strata-host inspect store --calls --json");
-    assert!(rows[1].contains("A.Draw") && rows[1].contains("random") && rows[1].contains("live"), "{table}");
-    assert!(rows[2].contains("A.Fail") && rows[2].contains("clock") && rows[2].contains("the time"), "{table}");
+    assert!(
+        rows[1].contains("A.Draw") && rows[1].contains("random") && rows[1].contains("live"),
+        "{table}"
+    );
+    assert!(
+        rows[2].contains("A.Fail") && rows[2].contains("clock") && rows[2].contains("the time"),
+        "{table}"
+    );
     let of_action = shown(&["--action", "A.Fail"]);
-    assert!(of_action.ends_with("inspect store --calls --action A.Fail --json\n"), "{of_action}");
+    assert!(
+        of_action.ends_with("inspect store --calls --action A.Fail --json\n"),
+        "{of_action}"
+    );
     assert_eq!(of_action.lines().count(), 4);
     let lines = shown(&["--json"]);
     let lines: Vec<Value> = lines.lines().map(json).collect();
     let recorded = place.recorded();
-    let told: Vec<&Value> = recorded.iter().filter(|line| line["kind"] == "host-call").collect();
+    let told: Vec<&Value> = recorded
+        .iter()
+        .filter(|line| line["kind"] == "host-call")
+        .collect();
     assert_eq!(lines.len(), told.len());
     for (line, told) in lines.iter().zip(told) {
         assert_eq!((&line["n"], &line["call"]), (&told["n"], &told["call"]));
@@ -159,12 +284,26 @@ fn the_calls_of_the_host_are_shown_with_what_came_back() {
 #[test]
 fn a_message_is_shown_whole() {
     let place = failed();
-    let shown = place.host(&["inspect", "store", "--message", "idea"]).expect(0).stdout;
+    let shown = place
+        .host(&["inspect", "store", "--message", "idea"])
+        .expect(0)
+        .stdout;
     for part in ["UserRequirement", "waits for   A", "\ngo\n"] {
         assert!(shown.contains(part), "`{part}`: {shown}");
     }
-    let message = json(&place.host(&["inspect", "store", "--message", "idea", "--json"]).expect(0).stdout);
+    let message = json(
+        &place
+            .host(&["inspect", "store", "--message", "idea", "--json"])
+            .expect(0)
+            .stdout,
+    );
     assert_eq!(message, place.team_json()["strata"]["messages"]["idea"]);
-    let refused = place.host(&["inspect", "store", "--message", "none"]).expect(2).stderr;
-    assert!(refused.contains("`none`") && refused.contains("`events`"), "{refused}");
+    let refused = place
+        .host(&["inspect", "store", "--message", "none"])
+        .expect(2)
+        .stderr;
+    assert!(
+        refused.contains("`none`") && refused.contains("`events`"),
+        "{refused}"
+    );
 }

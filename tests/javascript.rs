@@ -59,9 +59,15 @@ fn team() -> Place {
     for dir in ["count/src", "report/src"] {
         fs::create_dir_all(place.path(dir)).unwrap();
     }
-    place.write("count/package.json", r#"{ "name": "@t/count", "version": "1.2.3", "type": "module" }"#);
+    place.write(
+        "count/package.json",
+        r#"{ "name": "@t/count", "version": "1.2.3", "type": "module" }"#,
+    );
     place.write("count/src/action.js", COUNT);
-    place.write("count/src/words.js", "export const words = (text) => text.split(/\\s+/).filter(Boolean);\n");
+    place.write(
+        "count/src/words.js",
+        "export const words = (text) => text.split(/\\s+/).filter(Boolean);\n",
+    );
     place.write("report/package.json", r#"{ "name": "report" }"#);
     place.write("report/src/action.ts", REPORT);
     place
@@ -69,8 +75,12 @@ fn team() -> Place {
 
 fn said(place: &Place) -> Vec<String> {
     let lines = place.recorded();
-    let finished = lines.iter().filter(|line| line["kind"] == "action-finished");
-    finished.map(|line| line["output"]["content"].as_str().unwrap().to_owned()).collect()
+    let finished = lines
+        .iter()
+        .filter(|line| line["kind"] == "action-finished");
+    finished
+        .map(|line| line["output"]["content"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 #[test]
@@ -81,19 +91,52 @@ fn javascript_and_typescript_are_built_once_and_mended() {
     let again = place.host(&["build", "count"]).expect(0);
     assert_eq!(again.stderr, "");
     let described = place.host(&["describe", "count"]).expect(0).stdout;
-    assert!(described.contains("\"1.2.3\"") && !described.contains("functions"), "no tool's functions: {described}");
-    assert!(again.stdout.trim_end().ends_with("count/target/guest/t-count.wasm"), "{}", again.stdout);
+    assert!(
+        described.contains("\"1.2.3\"") && !described.contains("functions"),
+        "no tool's functions: {described}"
+    );
+    assert!(
+        again
+            .stdout
+            .trim_end()
+            .ends_with("count/target/guest/t-count.wasm"),
+        "{}",
+        again.stdout
+    );
 
     // An error nobody caught is told with the places in the sources, through bundle and promise alike.
-    place.write("count/src/words.js", "export const words = (text) =>\n  text.words.filter(Boolean);\n");
-    let failed = place.host(&["run", "team.toml", "--storage", "broken"]).expect(3);
-    let expected =
-        ["TypeError: cannot read property 'filter' of undefined", "words (src/words.js:2:", "run (src/action.js:7:"];
-    expected.iter().for_each(|part| assert!(failed.stderr.contains(part), "`{part}`: {}", failed.stderr));
-    assert!(!failed.stderr.contains("serve.js"), "frames of the SDK are left out: {}", failed.stderr);
-    place.write("count/src/words.js", "export const words = () => [1, 2, 3];\n");
-    let resumed = place.host(&["run", "--recover_path", "broken", "--events", "-"]).expect(0);
-    assert!(resumed.stdout.contains("hello: 3 at true"), "{}", resumed.stdout);
+    place.write(
+        "count/src/words.js",
+        "export const words = (text) =>\n  text.words.filter(Boolean);\n",
+    );
+    let failed = place
+        .host(&["run", "team.toml", "--storage", "broken"])
+        .expect(3);
+    let expected = [
+        "TypeError: cannot read property 'filter' of undefined",
+        "words (src/words.js:2:",
+        "run (src/action.js:7:",
+    ];
+    expected
+        .iter()
+        .for_each(|part| assert!(failed.stderr.contains(part), "`{part}`: {}", failed.stderr));
+    assert!(
+        !failed.stderr.contains("serve.js"),
+        "frames of the SDK are left out: {}",
+        failed.stderr
+    );
+    place.write(
+        "count/src/words.js",
+        "export const words = () => [1, 2, 3];\n",
+    );
+    let resumed = place
+        .host(&["run", "--recover_path", "broken", "--events", "-"])
+        .expect(0);
+    assert!(
+        resumed.stdout.contains("hello: 3 at true"),
+        "{}",
+        resumed.stdout
+    );
 }
 
 #[test]
@@ -101,21 +144,41 @@ fn a_bundle_is_made_again_when_what_it_imports_has_changed_wherever_that_lies() 
     let place = team();
     fs::create_dir_all(place.path("count/dist")).unwrap();
     let source = COUNT.replace("./words.js", "../../shared/words.js");
-    place.write("count/package.json", r#"{ "name": "count", "type": "module", "main": "dist/action.js" }"#);
+    place.write(
+        "count/package.json",
+        r#"{ "name": "count", "type": "module", "main": "dist/action.js" }"#,
+    );
     place.write("count/dist/action.js", &source);
     let words = |list: &str| {
         fs::create_dir_all(place.path("shared")).unwrap();
-        place.write("shared/words.js", format!("export const words = () => {list};\n"));
+        place.write(
+            "shared/words.js",
+            format!("export const words = () => {list};\n"),
+        );
     };
     words("[1]");
     place.run().expect(0);
     assert_eq!(said(&place)[0], r#"{"words":1}"#);
     assert_eq!(place.host(&["build", "count"]).expect(0).stderr, "");
     words("[1, 2, 3]");
-    let run = |store: &str| place.host(&["run", "team.toml", "--storage", store, "--events", "-"]).expect(0).stdout;
+    let run = |store: &str| {
+        place
+            .host(&["run", "team.toml", "--storage", store, "--events", "-"])
+            .expect(0)
+            .stdout
+    };
     assert!(run("other").contains("hello: 3 at true"));
-    place.write("count/dist/action.js", source.replace("counting", "counted"));
-    assert!(place.host(&["build", "count"]).expect(0).stderr.contains("building count"));
+    place.write(
+        "count/dist/action.js",
+        source.replace("counting", "counted"),
+    );
+    assert!(
+        place
+            .host(&["build", "count"])
+            .expect(0)
+            .stderr
+            .contains("building count")
+    );
 }
 
 #[test]
@@ -126,20 +189,51 @@ fn what_is_wrong_with_the_source_is_said_with_its_place() {
         place.write(file, format!("{head}{source}"));
         let dir = file.split('/').next().unwrap();
         let refused = place.host(&["build", dir]).expect(2);
-        assert!(refused.stderr.contains(expected), "`{expected}`: {}", refused.stderr);
+        assert!(
+            refused.stderr.contains(expected),
+            "`{expected}`: {}",
+            refused.stderr
+        );
     };
-    check("count/src/action.js", "export default action({ run( });", "src/action.js:2:");
-    check("count/src/action.js", "import x from \"nowhere\";", "Could not resolve \"nowhere\"");
-    check("count/src/action.js", "export const x = 1;", "`src/action.js` has no `export default action(");
-    check("count/src/action.js", "null.x;\nexport default action({ run() {} });", "src/action.js:2:1");
-    check("count/src/action.js", "export default action({ run() {}, plan() {} });", "\"exports\": [\"planner\"]");
-    check("report/src/action.ts", "export default action({ run: (cx) => cx.txt });", "src/action.ts:2:41: error TS");
+    check(
+        "count/src/action.js",
+        "export default action({ run( });",
+        "src/action.js:2:",
+    );
+    check(
+        "count/src/action.js",
+        "import x from \"nowhere\";",
+        "Could not resolve \"nowhere\"",
+    );
+    check(
+        "count/src/action.js",
+        "export const x = 1;",
+        "`src/action.js` has no `export default action(",
+    );
+    check(
+        "count/src/action.js",
+        "null.x;\nexport default action({ run() {} });",
+        "src/action.js:2:1",
+    );
+    check(
+        "count/src/action.js",
+        "export default action({ run() {}, plan() {} });",
+        "\"exports\": [\"planner\"]",
+    );
+    check(
+        "report/src/action.ts",
+        "export default action({ run: (cx) => cx.txt });",
+        "src/action.ts:2:41: error TS",
+    );
 }
 
 #[test]
 fn a_typescript_action_is_built_below_the_settings_of_something_else() {
     let place = team();
-    place.write("tsconfig.json", "{ \"extends\": \"./gone.json\", \"compilerOptions\": { \"strict\": true } }");
+    place.write(
+        "tsconfig.json",
+        "{ \"extends\": \"./gone.json\", \"compilerOptions\": { \"strict\": true } }",
+    );
     place.host(&["build", "report"]).expect(0);
 }
 
@@ -148,19 +242,50 @@ fn what_is_wrong_is_said_without_advice_that_leads_nowhere() {
     let place = team();
     let check = |file: &str, source: &str, expected: &[&str]| {
         place.write(file, source);
-        let refused = place.host(&["build", file.split('/').next().unwrap()]).expect(2).stderr;
-        expected.iter().for_each(|part| assert!(refused.contains(part), "`{part}`: {refused}"));
+        let refused = place
+            .host(&["build", file.split('/').next().unwrap()])
+            .expect(2)
+            .stderr;
+        expected
+            .iter()
+            .for_each(|part| assert!(refused.contains(part), "`{part}`: {refused}"));
         let astray = ["platform:", "as external", "npm i ", "'lib'"];
-        astray.iter().for_each(|part| assert!(!refused.contains(part), "`{part}`: {refused}"));
+        astray
+            .iter()
+            .for_each(|part| assert!(!refused.contains(part), "`{part}`: {refused}"));
     };
     let no_node = "There is no node where an action runs; `@strata/action` has `files`";
-    check("count/src/action.js", "import fs from \"node:fs\";\nfs.x;\n", &["action.js:1:15", no_node]);
+    check(
+        "count/src/action.js",
+        "import fs from \"node:fs\";\nfs.x;\n",
+        &["action.js:1:15", no_node],
+    );
     let named = "A package is there once `dependencies` in package.json name it.";
-    check("count/src/action.js", "import x from \"nowhere\";\nx();\n", &["Could not resolve \"nowhere\"", named]);
-    check("report/src/action.ts", "import fs from \"fs\";\nfs.x;\n", &["action.ts:1:16: error TS", no_node]);
-    check("report/src/action.ts", "process.exit(1);\n", &["Cannot find name 'process'. There is no node"]);
-    check("report/src/action.ts", "document.x;\n", &["Cannot find name 'document'. There is no browser"]);
-    check("report/src/action.ts", "$(\"x\");\n", &["Cannot find name '$'. There is no browser"]);
+    check(
+        "count/src/action.js",
+        "import x from \"nowhere\";\nx();\n",
+        &["Could not resolve \"nowhere\"", named],
+    );
+    check(
+        "report/src/action.ts",
+        "import fs from \"fs\";\nfs.x;\n",
+        &["action.ts:1:16: error TS", no_node],
+    );
+    check(
+        "report/src/action.ts",
+        "process.exit(1);\n",
+        &["Cannot find name 'process'. There is no node"],
+    );
+    check(
+        "report/src/action.ts",
+        "document.x;\n",
+        &["Cannot find name 'document'. There is no browser"],
+    );
+    check(
+        "report/src/action.ts",
+        "$(\"x\");\n",
+        &["Cannot find name '$'. There is no browser"],
+    );
 }
 
 #[test]
@@ -174,24 +299,44 @@ fn a_machine_without_node_is_told_what_to_install() {
     let mut command = place.command(&["build", "count"]);
     command.env("PATH", place.path("nothing"));
     let refused = crate::process::Process::spawn(command).end().expect(2);
-    assert!(refused.stderr.contains("running `node`") && refused.stderr.contains("npm"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("running `node`") && refused.stderr.contains("npm"),
+        "{}",
+        refused.stderr
+    );
 }
 
 #[test]
 fn the_sdk_passes_its_own_tests() {
     let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest-sdk/js");
-    let ended = Command::new("node").args(["--test", "tests/"]).current_dir(sdk).output().unwrap();
-    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stdout));
+    let ended = Command::new("node")
+        .args(["--test", "tests/"])
+        .current_dir(sdk)
+        .output()
+        .unwrap();
+    assert!(
+        ended.status.success(),
+        "{}",
+        String::from_utf8_lossy(&ended.stdout)
+    );
 }
 
 /// One begun in a language runs, passes its own test, and is not built twice.
 fn is_begun_run_and_tested(lang: &str) {
     let place = Place::empty();
-    place.host(&["new", "team", "press", "--lang", lang]).expect(0);
+    place
+        .host(&["new", "team", "press", "--lang", lang])
+        .expect(0);
     // Setting up the tools takes longer than these tests' patience.
     let built = place.command(&["build", "press/respond"]).output().unwrap();
-    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-    place.host(&["run", "press/team.toml", "--storage", "store"]).expect(0);
+    assert!(
+        built.status.success(),
+        "{}",
+        String::from_utf8_lossy(&built.stderr)
+    );
+    place
+        .host(&["run", "press/team.toml", "--storage", "store"])
+        .expect(0);
     assert_eq!(
         said(&place),
         [
@@ -199,10 +344,17 @@ fn is_begun_run_and_tested(lang: &str) {
             "At night the sea has no edge: it begins at your feet and ends among the stars."
         ]
     );
-    let tested =
-        Command::new("npm").args(["test", "--silent"]).current_dir(place.path("press/respond")).output().unwrap();
+    let tested = Command::new("npm")
+        .args(["test", "--silent"])
+        .current_dir(place.path("press/respond"))
+        .output()
+        .unwrap();
     let told = String::from_utf8_lossy(&tested.stdout);
-    assert!(tested.status.success() && told.contains("# pass 1"), "{told}{}", String::from_utf8_lossy(&tested.stderr));
+    assert!(
+        tested.status.success() && told.contains("# pass 1"),
+        "{told}{}",
+        String::from_utf8_lossy(&tested.stderr)
+    );
     let again = place.host(&["build", "press/respond"]).expect(0);
     assert_eq!(again.stderr, "");
     a_mistyped_config_is_refused(&place);

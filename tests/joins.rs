@@ -50,7 +50,9 @@ fn of_joins(lines: &[Value]) -> Vec<Value> {
     let about = |line: &&Value| stream::text(&line["kind"]).starts_with("join-");
     let strip = |line: &Value| {
         let mut line = line.clone();
-        line.as_object_mut().unwrap().retain(|key, _| key != "n" && key != "time");
+        line.as_object_mut()
+            .unwrap()
+            .retain(|key, _| key != "n" && key != "time");
         line
     };
     lines.iter().filter(about).map(strip).collect()
@@ -65,18 +67,34 @@ fn a_stalled_team_says_what_is_missing_and_goes_on_when_it_gets_it() {
     let send = "strata-host send store --to B --cause LABEL CONTENT";
     assert!(ended.stderr.contains(send), "{}", ended.stderr);
     let id = &place.team_json()["strata"]["joins"]["both"]["queue"]["A"][0];
-    assert_eq!(of_joins(&ended.events()), [json!({"kind": "join-buffered", "join": "both", "from": "A", "id": id})]);
+    assert_eq!(
+        of_joins(&ended.events()),
+        [json!({"kind": "join-buffered", "join": "both", "from": "A", "id": id})]
+    );
 
     let shown = place.host(&["inspect", "store"]).expect(0).stdout;
-    assert!(shown.contains("both (all, to `last` by batch): 1 from `A`; waits for `B`"), "{shown}");
-    assert!(shown.contains("last (active, to `D` by batch): nothing"), "{shown}");
+    assert!(
+        shown.contains("both (all, to `last` by batch): 1 from `A`; waits for `B`"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("last (active, to `D` by batch): nothing"),
+        "{shown}"
+    );
 
-    let ended = place.host(&["run", "--recover_path", "store", "--json", "--quiet"]).expect(6);
+    let ended = place
+        .host(&["run", "--recover_path", "store", "--json", "--quiet"])
+        .expect(6);
     let summary: Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!(summary["status"], "stalled");
-    assert_eq!(summary["joins"], json!([{"join": "both", "missing": ["B"]}]));
+    assert_eq!(
+        summary["joins"],
+        json!([{"join": "both", "missing": ["B"]}])
+    );
 
-    place.host(&["send", "store", "--to", "B", "--cause", "Hint", "your turn"]).expect(0);
+    place
+        .host(&["send", "store", "--to", "B", "--cause", "Hint", "your turn"])
+        .expect(0);
     let ended = place.resume().expect(0);
     let (a, b) = (id, &place.team_json()["env"]["history"]["storage"][3]["id"]);
     let expected = [
@@ -97,20 +115,31 @@ fn a_stalled_team_goes_on_when_its_file_is_given_what_is_missing() {
     let place = Place::with(STALLING);
     place.run().expect(6);
     let mut team = place.team_json();
-    team["strata"]["joins"]["both"]["queue"]["B"] = json!([{"id": "by-hand", "content": "by hand", "sent_from": "B"}]);
+    team["strata"]["joins"]["both"]["queue"]["B"] =
+        json!([{"id": "by-hand", "content": "by hand", "sent_from": "B"}]);
     let moved = Place::with(STALLING);
     moved.write("team.json", team.to_string());
-    moved.host(&["run", "--recover_path", "team.json"]).expect(0);
+    moved
+        .host(&["run", "--recover_path", "team.json"])
+        .expect(0);
     let saved: Value = serde_json::from_slice(&moved.read("team.json")).unwrap();
-    assert_eq!(saved["env"]["history"]["storage"][2]["content"], "a ok,by hand");
+    assert_eq!(
+        saved["env"]["history"]["storage"][2]["content"],
+        "a ok,by hand"
+    );
 }
 
 #[test]
 fn a_team_with_other_joins_is_not_the_saved_one() {
     let place = Place::with(STALLING);
     place.run().expect(6);
-    place.write("team.toml", STALLING.replace("mode = \"active\"", "deliver = \"each\""));
-    let ended = place.host(&["run", "team.toml", "--recover_path", "store"]).expect(8);
+    place.write(
+        "team.toml",
+        STALLING.replace("mode = \"active\"", "deliver = \"each\""),
+    );
+    let ended = place
+        .host(&["run", "team.toml", "--recover_path", "store"])
+        .expect(8);
     let told = "join `last` is all from [`A`, `B`] to `D` by each, saved active from [`A`, `B`] to `D` by batch";
     assert!(ended.stderr.contains(told), "{}", ended.stderr);
 }
@@ -124,7 +153,10 @@ fn an_alias_that_is_renamed_fits_and_one_that_became_another_role_s_does_not() {
         )
     };
     let team = |of_p: &str, of_q: &str, edges: &str| {
-        let (watch, fails) = ("watch = [\"UserRequirement\"]", "{ fail = \"trap\", attempts = [1] }");
+        let (watch, fails) = (
+            "watch = [\"UserRequirement\"]",
+            "{ fail = \"trap\", attempts = [1] }",
+        );
         [
             "schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"go\"\n",
             &role("A", watch, "{ say = \"a\" }"),
@@ -138,7 +170,10 @@ fn an_alias_that_is_renamed_fits_and_one_that_became_another_role_s_does_not() {
     let route = "[[route]]\nfrom = \"B\"\nto = [\"pub\"]\n";
     let join = "[[route]]\nfrom = \"A\"\nto = [\"j\"]\n[[join]]\nid = \"j\"\nfrom = [\"A\", \"B\"]\nto = \"pub\"\nmode = \"any\"\n";
     let alias = "addresses = [\"pub\"]";
-    let cases = [(route, "route from `B` to [`Q`] is new"), (join, "saved any from [`A`, `B`] to `P` by batch")];
+    let cases = [
+        (route, "route from `B` to [`Q`] is new"),
+        (join, "saved any from [`A`, `B`] to `P` by batch"),
+    ];
     for (edges, told) in cases {
         let place = Place::with(&team(alias, "", edges));
         place.run().expect(3);
@@ -146,12 +181,20 @@ fn an_alias_that_is_renamed_fits_and_one_that_became_another_role_s_does_not() {
         let resume = ["run", "team.toml", "--recover_path", "store"];
         let refused = place.host(&resume).expect(8);
         assert!(refused.stderr.contains(told), "{}", refused.stderr);
-        place.write("team.toml", team(&alias.replace("pub", "other"), "", &edges.replace("pub", "other")));
+        place.write(
+            "team.toml",
+            team(
+                &alias.replace("pub", "other"),
+                "",
+                &edges.replace("pub", "other"),
+            ),
+        );
         place.host(&resume).expect(3);
         place.resume().expect(0);
         let acted = stream::actions(&place.recorded(), "action-finished");
         assert!(
-            acted.iter().any(|action| action == "P.doP") && !acted.iter().any(|action| action == "Q.doQ"),
+            acted.iter().any(|action| action == "P.doP")
+                && !acted.iter().any(|action| action == "Q.doQ"),
             "{acted:?}"
         );
     }
@@ -161,7 +204,11 @@ fn an_alias_that_is_renamed_fits_and_one_that_became_another_role_s_does_not() {
 fn what_a_join_does_not_wait_for_is_a_dead_letter_and_said_to_be() {
     let place = Place::with(STALLING);
     place.run().expect(6);
-    let ended = place.host(&["send", "store", "--to", "both", "--cause", "Hint", "B is ill"]).expect(0);
+    let ended = place
+        .host(&[
+            "send", "store", "--to", "both", "--cause", "Hint", "B is ill",
+        ])
+        .expect(0);
     let told = "warning: `both` takes no messages from outside";
     assert!(ended.stderr.contains(told), "{}", ended.stderr);
     let shown = place.host(&["inspect", "store"]).expect(0).stdout;
@@ -174,12 +221,22 @@ fn what_a_join_does_not_wait_for_is_a_dead_letter_and_said_to_be() {
 fn a_source_without_a_way_into_its_join_is_doubted() {
     let place = Place::with(&STALLING.replace("[[route]]\nfrom = \"B\"\nto = [\"both\"]\n", ""));
     let doubt = "warning: the join `both` waits for `B`, and no route of `B` leads there";
-    for args in [&["check", "team.toml"][..], &["run", "team.toml", "--storage", "store"]] {
+    for args in [
+        &["check", "team.toml"][..],
+        &["run", "team.toml", "--storage", "store"],
+    ] {
         let ended = place.host(args);
         assert!(ended.stderr.contains(doubt), "{}", ended.stderr);
-        assert_eq!(ended.stderr.matches("warning: ").count(), 1, "{}", ended.stderr);
+        assert_eq!(
+            ended.stderr.matches("warning: ").count(),
+            1,
+            "{}",
+            ended.stderr
+        );
     }
-    let ended = Place::with(STALLING).host(&["check", "team.toml"]).expect(0);
+    let ended = Place::with(STALLING)
+        .host(&["check", "team.toml"])
+        .expect(0);
     assert_eq!(ended.stderr, "");
 }
 
@@ -198,17 +255,25 @@ fn several_faults_before_a_join_are_all_told_and_a_resume_runs_exactly_those() {
         role("B", "{ say = \"b ok\" }"),
         role("C", fails),
         role("E", fails),
-        "[[role]]\nname = \"D\"\n[[role.action]]\nname = \"d\"\ncomponent = \"probe.wasm\"\n".into(),
+        "[[role]]\nname = \"D\"\n[[role.action]]\nname = \"d\"\ncomponent = \"probe.wasm\"\n"
+            .into(),
         "[[join]]\nid = \"j\"\nfrom = [\"A\", \"B\", \"C\", \"E\"]\nto = \"D\"\n".into(),
     ];
     for on_fault in ["stop", "park"] {
-        let place = Place::with(&team.concat().replace("idea = ", &format!("on_fault = \"{on_fault}\"\nidea = ")));
+        let place = Place::with(
+            &team
+                .concat()
+                .replace("idea = ", &format!("on_fault = \"{on_fault}\"\nidea = ")),
+        );
         let ended = place.run().expect(3);
         for role in ["A", "C", "E"] {
             let told = format!("fault: {role} action 0 `work` attempt 1: trap");
             assert!(ended.stderr.contains(&told), "{}", ended.stderr);
         }
-        let faults = place.team_json()["strata"]["faults"].as_array().unwrap().len();
+        let faults = place.team_json()["strata"]["faults"]
+            .as_array()
+            .unwrap()
+            .len();
         assert_eq!(faults, 3);
         let started = stream::actions(&place.resume().expect(0).events(), "action-started");
         assert_eq!(started, ["A.work", "C.work", "E.work", "D.d"], "{on_fault}");
@@ -229,13 +294,30 @@ fn a_conflict_is_told_with_the_call_that_each_writer_goes_back_to() {
     let head = "schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"go\"\n[env.scope.s]\n";
     let place = Place::with(&[head, &role("A"), &role("B")].concat());
     let ended = place.run().expect(3);
-    let failed: Vec<Value> = stream::of_kind(&ended.events(), "action-failed").into_iter().cloned().collect();
+    let failed: Vec<Value> = stream::of_kind(&ended.events(), "action-failed")
+        .into_iter()
+        .cloned()
+        .collect();
     assert_eq!(failed.len(), 2);
     for (line, role) in failed.iter().zip(["A", "B"]) {
-        let told = [&line["step"], &line["role"], &line["index"], &line["action"], &line["attempt"], &line["fault"]];
-        assert_eq!(json!(told), json!([0, role, 1, "second", 1, "state-conflict"]));
-        let message = "`k` in scope `s` was written by A and B in one step, and the scope has no reducer";
-        assert!(stream::text(&line["message"]).starts_with(message), "{line}");
+        let told = [
+            &line["step"],
+            &line["role"],
+            &line["index"],
+            &line["action"],
+            &line["attempt"],
+            &line["fault"],
+        ];
+        assert_eq!(
+            json!(told),
+            json!([0, role, 1, "second", 1, "state-conflict"])
+        );
+        let message =
+            "`k` in scope `s` was written by A and B in one step, and the scope has no reducer";
+        assert!(
+            stream::text(&line["message"]).starts_with(message),
+            "{line}"
+        );
         assert!(line["digest"].is_string());
         let told = format!("fault: {role} action 1 `second` attempt 1: state-conflict: ");
         assert!(ended.stderr.contains(&told), "{}", ended.stderr);

@@ -23,23 +23,35 @@ fn done() -> Place {
 
 fn checkpoints(place: &Place, path: &str) -> Vec<Value> {
     let listed = place.host(&["checkpoints", path, "--json"]).expect(0);
-    serde_json::from_str::<Value>(&listed.stdout).unwrap().as_array().unwrap().clone()
+    serde_json::from_str::<Value>(&listed.stdout)
+        .unwrap()
+        .as_array()
+        .unwrap()
+        .clone()
 }
 
 fn ids(place: &Place, path: &str) -> Vec<String> {
-    checkpoints(place, path).iter().map(|row| text(&row["id"]).to_owned()).collect()
+    checkpoints(place, path)
+        .iter()
+        .map(|row| text(&row["id"]).to_owned())
+        .collect()
 }
 
 /// What a storage directory holds.
 fn bytes(place: &Place, path: &str) -> BTreeMap<String, Vec<u8>> {
-    let entries =
-        fs::read_dir(place.path(path)).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    entries.map(|name| (name.clone(), place.read(&format!("{path}/{name}")))).collect()
+    let entries = fs::read_dir(place.path(path))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    entries
+        .map(|name| (name.clone(), place.read(&format!("{path}/{name}"))))
+        .collect()
 }
 
 fn copy(place: &Place, from: &str, to: &str) {
     fs::create_dir(place.path(to)).unwrap();
-    bytes(place, from).into_iter().for_each(|(name, bytes)| place.write(&format!("{to}/{name}"), bytes));
+    bytes(place, from)
+        .into_iter()
+        .for_each(|(name, bytes)| place.write(&format!("{to}/{name}"), bytes));
 }
 
 fn saved(place: &Place, path: &str) -> Value {
@@ -72,8 +84,17 @@ fn run_on(place: &Place, args: &[&str]) -> Vec<String> {
 
 /// What finished, in order; within a step in that of names, since who is first there is chance.
 fn actions(lines: &[Value]) -> Vec<String> {
-    let finished = lines.iter().filter(|line| line["kind"] == "action-finished");
-    let name = |line: &Value| format!("{}:{}.{}", line["step"], text(&line["role"]), text(&line["action"]));
+    let finished = lines
+        .iter()
+        .filter(|line| line["kind"] == "action-finished");
+    let name = |line: &Value| {
+        format!(
+            "{}:{}.{}",
+            line["step"],
+            text(&line["role"]),
+            text(&line["action"])
+        )
+    };
     let mut names: Vec<String> = finished.map(name).collect();
     names.sort();
     names
@@ -89,9 +110,14 @@ fn after(lines: &[Value], checkpoint: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_checkpoint_restored_three_times_cold_and_warm_ends_the_same_and_leaves_what_was_as_it_was() {
+fn every_checkpoint_restored_three_times_cold_and_warm_ends_the_same_and_leaves_what_was_as_it_was()
+{
     let place = done();
-    let (lines, end, origin) = (place.recorded(), essence_of_lineage(place.team_json()), bytes(&place, "store"));
+    let (lines, end, origin) = (
+        place.recorded(),
+        essence_of_lineage(place.team_json()),
+        bytes(&place, "store"),
+    );
     let all = ids(&place, "store");
     assert_eq!(all.len(), 6, "{all:?}");
     copy(&place, "store", "cold");
@@ -102,20 +128,43 @@ fn every_checkpoint_restored_three_times_cold_and_warm_ends_the_same_and_leaves_
         for round in 0..3 {
             let from = if round == 1 { "cold" } else { "store" };
             let to = format!("fork-{i}-{round}");
-            place.host(&["fork", from, "--at", id, "--to", &to]).expect(0);
+            place
+                .host(&["fork", from, "--at", id, "--to", &to])
+                .expect(0);
             assert_eq!(bytes(&place, "store"), origin);
-            assert_eq!(fs::read_dir(place.path(&to)).unwrap().count(), 1, "`team.json` alone");
-            assert_eq!(run_on(&place, &["--recover_path", &to, "--trust"]), left, "{id}");
+            assert_eq!(
+                fs::read_dir(place.path(&to)).unwrap().count(),
+                1,
+                "`team.json` alone"
+            );
+            assert_eq!(
+                run_on(&place, &["--recover_path", &to, "--trust"]),
+                left,
+                "{id}"
+            );
             assert_eq!(essence_of_lineage(saved(&place, &to)), end, "{id}");
         }
         let warm = format!("warm-{i}");
         copy(&place, "store", &warm);
-        assert_eq!(run_on(&place, &["--recover_path", &warm, "--checkpoint", id, "--trust"]), left, "{id}");
+        assert_eq!(
+            run_on(
+                &place,
+                &["--recover_path", &warm, "--checkpoint", id, "--trust"]
+            ),
+            left,
+            "{id}"
+        );
         assert_eq!(essence_of_lineage(saved(&place, &warm)), end, "{id}");
         assert_eq!(ids(&place, &warm)[..all.len()], all);
-        let told = place.host(&["events", &warm, "--lineage", "main"]).expect(0).events();
+        let told = place
+            .host(&["events", &warm, "--lineage", "main"])
+            .expect(0)
+            .events();
         assert_eq!(told, lines, "what was is told as it was");
-        let told = place.host(&["events", &format!("{warm}@main")]).expect(0).events();
+        let told = place
+            .host(&["events", &format!("{warm}@main")])
+            .expect(0)
+            .events();
         assert_eq!(told, lines, "the same by the name behind the path");
     }
 }
@@ -125,10 +174,17 @@ fn a_lineage_that_is_put_aside_waits_until_it_is_gone_on_with() {
     let place = Place::of("fan-in");
     place.run().expect(3);
     let (failed, json) = (ids(&place, "store"), place.read("store/team.json"));
-    let made = place.host(&["fork", "store", "--at", "main-1", "--set", "tracking/k=9"]).expect(0);
+    let made = place
+        .host(&["fork", "store", "--at", "main-1", "--set", "tracking/k=9"])
+        .expect(0);
     let id = printed(&made);
     assert_eq!(id, "main.1-2");
-    assert!(made.stderr.contains("run --recover_path store --checkpoint main.1-2"), "{}", made.stderr);
+    assert!(
+        made.stderr
+            .contains("run --recover_path store --checkpoint main.1-2"),
+        "{}",
+        made.stderr
+    );
     assert_eq!(place.read("store/team.json"), json);
     let row = checkpoints(&place, "store").pop().unwrap();
     let expected = json!({
@@ -139,14 +195,34 @@ fn a_lineage_that_is_put_aside_waits_until_it_is_gone_on_with() {
     // The one that failed is still the one to go on with.
     place.resume().expect(0);
     assert_eq!(place.team_json()["strata"]["lineage"], "main");
-    let ended = place.host(&["run", "--recover_path", "store", "--checkpoint", &id, "--events", "-"]).expect(3);
+    let ended = place
+        .host(&[
+            "run",
+            "--recover_path",
+            "store",
+            "--checkpoint",
+            &id,
+            "--events",
+            "-",
+        ])
+        .expect(3);
     assert_eq!(actions(&ended.events()), ["1:bar.r", "1:baz.z", "2:qux.p"]);
     let ended = place.resume().expect(0);
     assert_eq!(actions(&ended.events()), ["2:qux.q", "3:quux.u"]);
-    let (other, main) = (place.team_json(), place.host(&["inspect", "store", "--checkpoint", "main-5", "--json"]));
+    let (other, main) = (
+        place.team_json(),
+        place.host(&["inspect", "store", "--checkpoint", "main-5", "--json"]),
+    );
     let main: Value = serde_json::from_str(&main.expect(0).stdout).unwrap();
     let last = |team: &Value| {
-        text(&team["env"]["history"]["storage"].as_array().unwrap().last().unwrap()["content"]).to_owned()
+        text(
+            &team["env"]["history"]["storage"]
+                .as_array()
+                .unwrap()
+                .last()
+                .unwrap()["content"],
+        )
+        .to_owned()
     };
     assert_eq!(last(&other).replace("q 9", "q 5"), last(&main));
     assert_ne!(last(&other), last(&main));
@@ -157,22 +233,54 @@ fn a_lineage_that_is_put_aside_waits_until_it_is_gone_on_with() {
     let marked: Vec<&str> = table.lines().filter(|line| line.starts_with('*')).collect();
     assert_eq!(marked.len(), 1);
     assert!(marked[0].starts_with("* main.1-"), "{table}");
-    let numbers: Vec<u64> = place.recorded().iter().map(|line| line["n"].as_u64().unwrap()).collect();
+    let numbers: Vec<u64> = place
+        .recorded()
+        .iter()
+        .map(|line| line["n"].as_u64().unwrap())
+        .collect();
     assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]));
 }
 
 #[test]
 fn forks_can_be_forked_resumed_and_compared() {
     let place = done();
-    place.host(&["fork", "store", "--at", "main-1", "--set", "tracking/k=9", "--to", "nine"]).expect(0);
-    place.host(&["fork", "store", "--at", "main-2", "--set", "role/bar/own=\"mine\"", "--to", "later"]).expect(0);
+    place
+        .host(&[
+            "fork",
+            "store",
+            "--at",
+            "main-1",
+            "--set",
+            "tracking/k=9",
+            "--to",
+            "nine",
+        ])
+        .expect(0);
+    place
+        .host(&[
+            "fork",
+            "store",
+            "--at",
+            "main-2",
+            "--set",
+            "role/bar/own=\"mine\"",
+            "--to",
+            "later",
+        ])
+        .expect(0);
     run_on(&place, &["--recover_path", "nine"]);
     let rows = checkpoints(&place, "nine");
-    assert_eq!((rows[0]["source"].clone(), rows[0]["parent"].clone()), (json!("fork"), Value::Null));
+    assert_eq!(
+        (rows[0]["source"].clone(), rows[0]["parent"].clone()),
+        (json!("fork"), Value::Null)
+    );
     let second = ids(&place, "nine")[1].clone();
     let again = printed(&place.host(&["fork", "nine", "--at", &second]).expect(0));
     run_on(&place, &["--recover_path", "nine", "--checkpoint", &again]);
-    assert_eq!(essence_of_lineage(saved(&place, "nine"))["strata"]["status"], "done");
+    assert_eq!(
+        essence_of_lineage(saved(&place, "nine"))["strata"]["status"],
+        "done"
+    );
 
     let compare = |one: &str, other: &str| -> Value {
         let ended = place.host(&["diff", one, other, "--json"]).expect(0);
@@ -180,7 +288,10 @@ fn forks_can_be_forked_resumed_and_compared() {
         serde_json::from_str(&ended.stdout).unwrap()
     };
     let told = compare("store", "nine");
-    assert_eq!((&told["common"], &told["one"]["first"]), (&json!("main-1"), &json!("main-2")));
+    assert_eq!(
+        (&told["common"], &told["one"]["first"]),
+        (&json!("main-1"), &json!("main-2"))
+    );
     assert_eq!(told["other"]["first"], ids(&place, "nine")[0]);
     let scopes = json!([{ "scope": "tracking", "name": "k", "one": 5, "other": 9 }]);
     assert_eq!(told["difference"]["scopes"], scopes);
@@ -188,16 +299,36 @@ fn forks_can_be_forked_resumed_and_compared() {
     let told = compare("store", "later");
     assert_eq!(told["common"], "main-2");
     assert_eq!(told["difference"]["scopes"][0]["scope"], "role/bar");
-    assert!(told["difference"]["mailboxes"].as_array().is_some_and(|mail| mail.len() == 1), "{told}");
+    assert!(
+        told["difference"]["mailboxes"]
+            .as_array()
+            .is_some_and(|mail| mail.len() == 1),
+        "{told}"
+    );
     let told = compare(&format!("nine@{second}"), &format!("nine@{again}"));
-    assert_eq!((&told["common"], &told["one"]["first"]), (&json!(second), &Value::Null));
+    assert_eq!(
+        (&told["common"], &told["one"]["first"]),
+        (&json!(second), &Value::Null)
+    );
     assert_eq!(told["other"]["first"], json!(again));
     assert_eq!(told["difference"], compare("store", "store")["difference"]);
     let shown = place.host(&["diff", "store", "nine"]).expect(0).stdout;
-    for part in ["last in common  main-1", "tracking/k", "- 5", "+ 9", "published"] {
+    for part in [
+        "last in common  main-1",
+        "tracking/k",
+        "- 5",
+        "+ 9",
+        "published",
+    ] {
         assert!(shown.contains(part), "`{part}`: {shown}");
     }
-    assert!(place.host(&["diff", "store", "store"]).expect(0).stdout.contains("the states are the same"));
+    assert!(
+        place
+            .host(&["diff", "store", "store"])
+            .expect(0)
+            .stdout
+            .contains("the states are the same")
+    );
 }
 
 #[test]
@@ -205,28 +336,51 @@ fn copies_of_a_storage_that_went_on_by_themselves_part_where_they_did() {
     let place = Place::of("fan-in");
     place.run().expect(3);
     copy(&place, "store", "copy");
-    place.host(&["send", "copy", "--cause", "note", "--to", "quux", "psst"]).expect(0);
+    place
+        .host(&["send", "copy", "--cause", "note", "--to", "quux", "psst"])
+        .expect(0);
     run_on(&place, &["--recover_path", "store"]);
     run_on(&place, &["--recover_path", "copy", "--trust"]);
-    let told = place.host(&["diff", "store", "copy", "--json"]).expect(0).stdout;
+    let told = place
+        .host(&["diff", "store", "copy", "--json"])
+        .expect(0)
+        .stdout;
     let told: Value = serde_json::from_str(&told).unwrap();
-    assert_eq!((&told["common"], &told["other"]["first"]), (&json!("main-3"), &json!("main-4")));
+    assert_eq!(
+        (&told["common"], &told["other"]["first"]),
+        (&json!("main-3"), &json!("main-4"))
+    );
 }
 
 #[test]
 fn going_back_gives_no_money_back() {
     let spent = |team: Value| (team["strata"]["budget"]["total"].as_f64().unwrap() / CALL).round();
     let place = Place::of("fan-in");
-    place.host(&["run", "team.toml", "--storage", "store", "--investment", "0.4"]).expect(3);
+    place
+        .host(&[
+            "run",
+            "team.toml",
+            "--storage",
+            "store",
+            "--investment",
+            "0.4",
+        ])
+        .expect(3);
     place.resume().expect(0);
     assert_eq!(spent(place.team_json()), 1.0);
-    place.host(&["run", "--recover_path", "store", "--checkpoint", "main-1"]).expect(5);
+    place
+        .host(&["run", "--recover_path", "store", "--checkpoint", "main-1"])
+        .expect(5);
     assert_eq!(spent(place.team_json()), 2.0);
     // Nothing is left of it, wherever the run goes on.
-    place.host(&["fork", "store", "--at", "main-1", "--to", "branch"]).expect(0);
+    place
+        .host(&["fork", "store", "--at", "main-1", "--to", "branch"])
+        .expect(0);
     assert_eq!(spent(saved(&place, "branch")), 2.0);
     place.host(&["run", "--recover_path", "branch"]).expect(5);
-    place.host(&["run", "--recover_path", "store", "--checkpoint", "main-0"]).expect(5);
+    place
+        .host(&["run", "--recover_path", "store", "--checkpoint", "main-0"])
+        .expect(5);
     let ended = place.host(&["run", "--recover_path", "store", "--investment", "1"]);
     assert_eq!(ended.expect(3).stdout, "");
     assert_eq!(spent(place.team_json()), 3.0);
@@ -235,12 +389,34 @@ fn going_back_gives_no_money_back() {
 #[test]
 fn a_file_of_events_is_made_up_for_what_was_told_nobody_before_the_run_went_back() {
     let place = Place::of("fan-in");
-    place.host(&["run", "team.toml", "--storage", "store", "--events", "lines"]).expect(3);
+    place
+        .host(&[
+            "run",
+            "team.toml",
+            "--storage",
+            "store",
+            "--events",
+            "lines",
+        ])
+        .expect(3);
     let all = String::from_utf8(place.read("lines")).unwrap();
     let told = all.lines().count() / 2;
     // As a kill leaves it: everything is recorded, and half of it told.
-    place.write("lines", all.split_inclusive('\n').take(told).collect::<String>());
-    place.host(&["run", "--recover_path", "store", "--checkpoint", "main-0", "--events", "lines"]).expect(3);
+    place.write(
+        "lines",
+        all.split_inclusive('\n').take(told).collect::<String>(),
+    );
+    place
+        .host(&[
+            "run",
+            "--recover_path",
+            "store",
+            "--checkpoint",
+            "main-0",
+            "--events",
+            "lines",
+        ])
+        .expect(3);
     let lines = String::from_utf8(place.read("lines")).unwrap();
     assert!(lines.starts_with(&all), "{lines}");
     crate::stream::assert_numbered(&crate::stream::parse(&lines));
@@ -248,12 +424,24 @@ fn a_file_of_events_is_made_up_for_what_was_told_nobody_before_the_run_went_back
 
 #[test]
 fn a_fork_can_be_given_away_while_the_team_runs() {
-    let team = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/fan-in/team.toml")).unwrap();
+    let team = fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/fixtures/fan-in/team.toml"
+    ))
+    .unwrap();
     let place = Place::of("fan-in");
-    place.write("team.toml", team.replace("{ fail = \"error\", attempts = [1] }", "{ sleep = \"60s\" }"));
+    place.write(
+        "team.toml",
+        team.replace(
+            "{ fail = \"error\", attempts = [1] }",
+            "{ sleep = \"60s\" }",
+        ),
+    );
     let mut running = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
     while running.until("action-started", Some("qux"))["action"] != "q" {}
-    place.host(&["fork", "store", "--at", "main-1", "--to", "branch"]).expect(0);
+    place
+        .host(&["fork", "store", "--at", "main-1", "--to", "branch"])
+        .expect(0);
     let refused = place.host(&["fork", "store", "--at", "main-1"]).expect(9);
     assert!(refused.stderr.contains("in use"), "{}", refused.stderr);
     place.host(&["prune", "store", "--keep", "1"]).expect(9);
@@ -267,20 +455,68 @@ fn what_is_no_fork_is_refused_and_nothing_is_made() {
     let place = done();
     let before = bytes(&place, "store");
     let cases: [(&[&str], &str); 14] = [
-        (&["fork", "store", "--at", "none", "--to", "x"], "there is no checkpoint `none`"),
-        (&["fork", "store", "--at", "none"], "there is no checkpoint `none`"),
-        (&["run", "--recover_path", "store", "--checkpoint", "none"], "there is no checkpoint `none`"),
-        (&["fork", "store", "--at", "main-1", "--to", "store"], "holds a team"),
-        (&["fork", "store", "--at", "main-1", "--set", "nowhere/k=1", "--to", "x"], "`tracking`, `role/foo`"),
-        (&["fork", "store", "--at", "main-1", "--set", "tracking/k={a"], "has to end as it"),
-        (&["events", "store", "--lineage", "none"], "there is no lineage `none`"),
+        (
+            &["fork", "store", "--at", "none", "--to", "x"],
+            "there is no checkpoint `none`",
+        ),
+        (
+            &["fork", "store", "--at", "none"],
+            "there is no checkpoint `none`",
+        ),
+        (
+            &["run", "--recover_path", "store", "--checkpoint", "none"],
+            "there is no checkpoint `none`",
+        ),
+        (
+            &["fork", "store", "--at", "main-1", "--to", "store"],
+            "holds a team",
+        ),
+        (
+            &[
+                "fork",
+                "store",
+                "--at",
+                "main-1",
+                "--set",
+                "nowhere/k=1",
+                "--to",
+                "x",
+            ],
+            "`tracking`, `role/foo`",
+        ),
+        (
+            &["fork", "store", "--at", "main-1", "--set", "tracking/k={a"],
+            "has to end as it",
+        ),
+        (
+            &["events", "store", "--lineage", "none"],
+            "there is no lineage `none`",
+        ),
         (&["events", "store@none"], "there is no lineage `none`"),
-        (&["diff", "store", "store@none"], "there is no checkpoint `none`"),
-        (&["fork", "store", "--at", "mian-1"], "there is no checkpoint `mian-1`; did you mean `main-1`? the newest is"),
-        (&["inspect", "store@main_1"], "there is no checkpoint `main_1`; did you mean `main-1`?"),
-        (&["run", "--recover_path", "store", "--checkpoint", "main-l"], "did you mean `main-"),
-        (&["fork", "store", "--at", "main-1", "--set", "trakcing/k=1"], "did you mean `tracking`?"),
-        (&["events", "store", "--lineage", "mian"], "there is no lineage `mian`; did you mean `main`?"),
+        (
+            &["diff", "store", "store@none"],
+            "there is no checkpoint `none`",
+        ),
+        (
+            &["fork", "store", "--at", "mian-1"],
+            "there is no checkpoint `mian-1`; did you mean `main-1`? the newest is",
+        ),
+        (
+            &["inspect", "store@main_1"],
+            "there is no checkpoint `main_1`; did you mean `main-1`?",
+        ),
+        (
+            &["run", "--recover_path", "store", "--checkpoint", "main-l"],
+            "did you mean `main-",
+        ),
+        (
+            &["fork", "store", "--at", "main-1", "--set", "trakcing/k=1"],
+            "did you mean `tracking`?",
+        ),
+        (
+            &["events", "store", "--lineage", "mian"],
+            "there is no lineage `mian`; did you mean `main`?",
+        ),
     ];
     for (args, part) in cases {
         let ended = place.host(args).expect(2);
@@ -298,19 +534,48 @@ fn a_team_json_alone_can_be_forked_at_the_checkpoint_it_holds() {
     fs::remove_file(place.path("store/team.db")).unwrap();
     let alone = bytes(&place, "store");
     place.host(&["fork", "store", "--at", "main-1"]).expect(2);
-    place.host(&["fork", "store", "--at", "main-3", "--to", "branch"]).expect(0);
+    place
+        .host(&["fork", "store", "--at", "main-3", "--to", "branch"])
+        .expect(0);
     assert_eq!(bytes(&place, "store"), alone);
-    assert_eq!(run_on(&place, &["--recover_path", "branch", "--checkpoint", &ids(&place, "branch")[0]]).len(), 2);
-    let id = printed(&place.host(&["fork", "store", "--at", "main-3", "--set", "tracking/k=1"]).expect(0));
+    assert_eq!(
+        run_on(
+            &place,
+            &[
+                "--recover_path",
+                "branch",
+                "--checkpoint",
+                &ids(&place, "branch")[0]
+            ]
+        )
+        .len(),
+        2
+    );
+    let id = printed(
+        &place
+            .host(&["fork", "store", "--at", "main-3", "--set", "tracking/k=1"])
+            .expect(0),
+    );
     assert_eq!(place.read("store/team.json"), alone["team.json"]);
-    assert_eq!(run_on(&place, &["--recover_path", "store", "--checkpoint", &id]).len(), 2);
+    assert_eq!(
+        run_on(&place, &["--recover_path", "store", "--checkpoint", &id]).len(),
+        2
+    );
     assert_eq!(ids(&place, "store")[..2], ["main-3".to_owned(), id]);
 }
 
 #[test]
 fn team_json_stands_where_the_team_does_though_a_run_that_went_back_was_killed_at_its_end() {
     let place = done();
-    let mut process = place.start(&["run", "--recover_path", "store", "--checkpoint", "main-1", "--events", "-"]);
+    let mut process = place.start(&[
+        "run",
+        "--recover_path",
+        "store",
+        "--checkpoint",
+        "main-1",
+        "--events",
+        "-",
+    ]);
     process.until("run-ended", None);
     process.kill();
     for _ in 0..3 {
@@ -333,15 +598,43 @@ fn a_value_that_a_finished_action_of_the_open_step_writes_too_is_warned_of() {
     place.run().expect(3);
     let last = ids(&place, "store").pop().unwrap();
     for (set, to, warned) in [
-        ("notes/title=\"mine\"", "a", Some("`A.write` had finished in the open step and writes `notes/title` too")),
-        ("role/A/own=2", "b", Some("`A.write` had finished in the open step and writes `role/A/own` too")),
+        (
+            "notes/title=\"mine\"",
+            "a",
+            Some("`A.write` had finished in the open step and writes `notes/title` too"),
+        ),
+        (
+            "role/A/own=2",
+            "b",
+            Some("`A.write` had finished in the open step and writes `role/A/own` too"),
+        ),
         ("notes/other=1", "c", None),
     ] {
-        let made = place.host(&["fork", "store", "--at", &last, "--set", set, "--to", to]).expect(0);
-        assert_eq!(made.stderr.contains("warning:"), warned.is_some(), "{}", made.stderr);
-        assert!(made.stderr.contains(warned.unwrap_or_default()), "{}", made.stderr);
+        let made = place
+            .host(&["fork", "store", "--at", &last, "--set", set, "--to", to])
+            .expect(0);
+        assert_eq!(
+            made.stderr.contains("warning:"),
+            warned.is_some(),
+            "{}",
+            made.stderr
+        );
+        assert!(
+            made.stderr.contains(warned.unwrap_or_default()),
+            "{}",
+            made.stderr
+        );
     }
     // Of the state before that step nothing is pending.
-    let made = place.host(&["fork", "store", "--at", &ids(&place, "store")[0], "--set", "notes/title=1", "--to", "d"]);
+    let made = place.host(&[
+        "fork",
+        "store",
+        "--at",
+        &ids(&place, "store")[0],
+        "--set",
+        "notes/title=1",
+        "--to",
+        "d",
+    ]);
     assert!(!made.expect(0).stderr.contains("warning:"));
 }

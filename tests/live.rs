@@ -48,11 +48,18 @@ pub async fn resting(place: &Place) -> (LiveEnvironment, Events) {
 
 fn load(path: &Path, when_idle: WhenIdle) -> LiveEnvironment {
     let overrides = Overrides::default();
-    LiveEnvironment::load(Resume { when_idle, ..Resume::new(path, &overrides) }).unwrap()
+    LiveEnvironment::load(Resume {
+        when_idle,
+        ..Resume::new(path, &overrides)
+    })
+    .unwrap()
 }
 
 fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap()
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap()
 }
 
 pub fn in_runtime(work: impl Future<Output = ()>) {
@@ -67,9 +74,15 @@ fn an_environment_is_started_spoken_to_stopped_and_loaded_again() {
         assert!(environment.is_idle(), "it does not run yet");
         assert!(environment.send(said("too early")).await.is_err());
         environment.start(WhenIdle::Stay).unwrap();
-        assert!(environment.start(WhenIdle::Stay).is_err(), "it runs already");
+        assert!(
+            environment.start(WhenIdle::Stay).is_err(),
+            "it runs already"
+        );
         let sent = environment.send(said("one")).await.unwrap();
-        assert_eq!((sent.id.as_str(), sent.to.as_slice()), ("sent-0", &["A".to_owned()][..]));
+        assert_eq!(
+            (sent.id.as_str(), sent.to.as_slice()),
+            ("sent-0", &["A".to_owned()][..])
+        );
         environment.idle().await;
         environment.save().await.unwrap();
         assert_eq!(place.team_json()["strata"]["status"], "running");
@@ -83,25 +96,38 @@ fn an_environment_is_started_spoken_to_stopped_and_loaded_again() {
         environment.idle().await;
         assert_eq!(environment.stop().await.unwrap(), Status::Done);
     });
-    let outputs: Vec<_> =
-        stream::of_kind(&place.recorded(), "action-finished").iter().map(|l| l["output"]["content"].clone()).collect();
+    let outputs: Vec<_> = stream::of_kind(&place.recorded(), "action-finished")
+        .iter()
+        .map(|l| l["output"]["content"].clone())
+        .collect();
     assert_eq!(outputs.last().unwrap(), "re: two");
     stream::assert_numbered(&place.recorded());
 }
 
 #[test]
 fn an_environment_that_stopped_by_itself_says_so_and_goes_on_when_it_is_started_again() {
-    let place = Place::with(&GREETER.replace("{ say =", "{ ask = \"who?\", attempts = [1] }, { say ="));
+    let place =
+        Place::with(&GREETER.replace("{ say =", "{ ask = \"who?\", attempts = [1] }, { say ="));
     in_runtime(async {
         let mut environment = create(&place);
         environment.start(WhenIdle::End).unwrap();
         environment.idle().await;
         // Nobody has asked for its end yet.
-        let sent = tokio::time::timeout(Duration::from_secs(60), environment.send(said("too late"))).await;
-        assert!(matches!(sent, Ok(Err(LiveError::Unserved(Unserved::Ended)))), "{sent:?}");
+        let sent =
+            tokio::time::timeout(Duration::from_secs(60), environment.send(said("too late"))).await;
+        assert!(
+            matches!(sent, Ok(Err(LiveError::Unserved(Unserved::Ended)))),
+            "{sent:?}"
+        );
         assert_eq!(environment.ended().await.unwrap(), Status::Waiting);
-        let asked = stream::of_kind(&place.recorded(), "request-opened")[0]["request"].as_str().unwrap().to_owned();
-        let given = Given { request: asked, text: "I".into() };
+        let asked = stream::of_kind(&place.recorded(), "request-opened")[0]["request"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        let given = Given {
+            request: asked,
+            text: "I".into(),
+        };
         environment.answer(vec![given]).await.unwrap();
         environment.start(WhenIdle::End).unwrap();
         assert_eq!(environment.ended().await.unwrap(), Status::Done);
@@ -165,8 +191,14 @@ fn an_environment_ends_with_its_runtime_and_says_so() {
     runtime.shutdown_background();
     in_runtime(async {
         let error = environment.ended().await.unwrap_err();
-        assert!(error.to_string().contains("its thread was torn down"), "{error}");
-        assert!(environment.stop().await.is_err(), "it is to be loaded again");
+        assert!(
+            error.to_string().contains("its thread was torn down"),
+            "{error}"
+        );
+        assert!(
+            environment.stop().await.is_err(),
+            "it is to be loaded again"
+        );
         assert!(environment.is_idle());
     });
     drop(environment);
@@ -180,13 +212,20 @@ fn an_environment_tells_its_metrics_while_it_runs_and_after() {
         let mut environment = create(&place);
         let metrics = environment.metrics().unwrap();
         environment.start(WhenIdle::Stay).unwrap();
-        assert!(environment.metrics().is_err(), "what it did so far would not be counted");
+        assert!(
+            environment.metrics().is_err(),
+            "what it did so far would not be counted"
+        );
         environment.send(said("one")).await.unwrap();
         environment.idle().await;
         let finished = "{role=\"A\",action=\"Greet\",outcome=\"finished\"}";
         assert!(metrics.text().contains(finished), "{}", metrics.text());
         assert_eq!(environment.stop().await.unwrap(), Status::Done);
-        assert!(metrics.text().contains("status=\"done\""), "{}", metrics.text());
+        assert!(
+            metrics.text().contains("status=\"done\""),
+            "{}",
+            metrics.text()
+        );
     });
 }
 
@@ -195,7 +234,10 @@ fn an_environment_without_a_runtime_is_not_started() {
     let place = Place::with(GREETER);
     let mut environment = create(&place);
     let error = environment.start(WhenIdle::End).unwrap_err();
-    assert!(error.to_string().contains("runs within a tokio runtime"), "{error}");
+    assert!(
+        error.to_string().contains("runs within a tokio runtime"),
+        "{error}"
+    );
     in_runtime(async {
         environment.start(WhenIdle::End).unwrap();
         assert_eq!(environment.ended().await.unwrap(), Status::Done);
@@ -218,10 +260,25 @@ fn who_gives_up_waiting_for_the_end_of_an_environment_may_wait_again() {
 #[test]
 fn a_team_that_is_kept_alive_handles_what_is_sent_until_it_is_told_to_stop() {
     let place = Place::with(GREETER);
-    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--keep-alive", "--events", "-"]);
+    let mut process = place.start(&[
+        "run",
+        "team.toml",
+        "--storage",
+        "store",
+        "--keep-alive",
+        "--events",
+        "-",
+    ]);
     process.until("step-committed", None);
-    let sent = place.host(&["send", "store", "--cause", "UserRequirement", "more"]).expect(0);
-    assert!(sent.stderr.contains("message sent-0 is in the mailbox of A"), "{}", sent.stderr);
+    let sent = place
+        .host(&["send", "store", "--cause", "UserRequirement", "more"])
+        .expect(0);
+    assert!(
+        sent.stderr
+            .contains("message sent-0 is in the mailbox of A"),
+        "{}",
+        sent.stderr
+    );
     let greeted = process.until("action-finished", Some("A"));
     assert_eq!(greeted["output"]["content"], "re: more");
     process.until("step-committed", None);
@@ -230,9 +287,14 @@ fn a_team_that_is_kept_alive_handles_what_is_sent_until_it_is_told_to_stop() {
     process.end().expect(0);
     assert_eq!(place.team_json()["strata"]["status"], "done");
     // Nobody listens any more: the message waits in its mailbox.
-    place.host(&["send", "store", "--cause", "UserRequirement", "later"]).expect(0);
+    place
+        .host(&["send", "store", "--cause", "UserRequirement", "later"])
+        .expect(0);
     let resumed = place.resume().expect(0);
-    assert_eq!(stream::of_kind(&resumed.events(), "action-finished")[0]["output"]["content"], "re: later");
+    assert_eq!(
+        stream::of_kind(&resumed.events(), "action-finished")[0]["output"]["content"],
+        "re: later"
+    );
 }
 
 #[test]
@@ -241,16 +303,36 @@ fn a_team_that_is_kept_alive_outlives_a_fault_that_is_parked() {
     let at_fault = "[[role]]\nname = \"B\"\nwatch = [\"UserRequirement\"]\n[[role.action]]\nname = \"fail\"\n\
                     component = \"probe.wasm\"\nconfig = { steps = [{ trap = \"unreachable\" }] }\n";
     let place = Place::with(&(parking + at_fault));
-    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--keep-alive", "--events", "-"]);
+    let mut process = place.start(&[
+        "run",
+        "team.toml",
+        "--storage",
+        "store",
+        "--keep-alive",
+        "--events",
+        "-",
+    ]);
     process.until("step-committed", None);
-    place.host(&["send", "store", "--cause", "UserRequirement", "more"]).expect(0);
-    assert_eq!(process.until("action-finished", Some("A"))["output"]["content"], "re: more");
+    place
+        .host(&["send", "store", "--cause", "UserRequirement", "more"])
+        .expect(0);
+    assert_eq!(
+        process.until("action-finished", Some("A"))["output"]["content"],
+        "re: more"
+    );
     process.until("step-committed", None);
     process.signal(Signal::INT);
     let ended = process.end().expect(3);
     assert!(ended.stderr.contains("--recover_path"), "{}", ended.stderr);
     assert_eq!(place.team_json()["strata"]["status"], "failed");
-    assert_eq!(place.recorded().iter().filter(|line| line["kind"] == "action-failed").count(), 1);
+    assert_eq!(
+        place
+            .recorded()
+            .iter()
+            .filter(|line| line["kind"] == "action-failed")
+            .count(),
+        1
+    );
 }
 
 #[test]
@@ -259,7 +341,9 @@ fn a_message_reaches_a_team_that_is_at_work() {
     let place = Place::with(&busy);
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
     process.until("action-started", None);
-    place.host(&["send", "store", "--cause", "UserRequirement", "more"]).expect(0);
+    place
+        .host(&["send", "store", "--cause", "UserRequirement", "more"])
+        .expect(0);
     let ended = process.end().expect(0);
     let outputs = stream::of_kind(&ended.events(), "action-finished").len();
     assert_eq!(outputs, 2, "{}", ended.stdout);
@@ -268,7 +352,15 @@ fn a_message_reaches_a_team_that_is_at_work() {
 #[test]
 fn who_gives_up_waiting_for_a_process_that_is_stopped_has_sent_nothing() {
     let place = Place::with(GREETER);
-    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--keep-alive", "--events", "-"]);
+    let mut process = place.start(&[
+        "run",
+        "team.toml",
+        "--storage",
+        "store",
+        "--keep-alive",
+        "--events",
+        "-",
+    ]);
     process.until("step-committed", None);
     process.signal(Signal::STOP);
     let given_up = place.start(&["send", "store", "--cause", "UserRequirement", "lost"]);
@@ -276,8 +368,13 @@ fn who_gives_up_waiting_for_a_process_that_is_stopped_has_sent_nothing() {
     std::thread::sleep(Duration::from_millis(500));
     given_up.kill();
     process.signal(Signal::CONT);
-    place.host(&["send", "store", "--cause", "UserRequirement", "again"]).expect(0);
-    assert_eq!(process.until("action-finished", Some("A"))["output"]["content"], "re: again");
+    place
+        .host(&["send", "store", "--cause", "UserRequirement", "again"])
+        .expect(0);
+    assert_eq!(
+        process.until("action-finished", Some("A"))["output"]["content"],
+        "re: again"
+    );
     process.signal(Signal::INT);
     process.end().expect(0);
 }
@@ -301,8 +398,16 @@ async fn ended(environment: &mut LiveEnvironment) -> Result<Status, LiveError> {
 #[test]
 fn an_environment_that_was_stopped_while_an_attempt_was_kept_open_goes_on() {
     let web = Web::new();
-    let write = format!("{{ http = \"http://127.0.0.1:{}/v1/slow/1500\", method = \"POST\" }}", web.port());
-    let place = asking(&web, &write, "timeout = \"200ms\"\nretries = 2\nbackoff = \"1ms\"", "");
+    let write = format!(
+        "{{ http = \"http://127.0.0.1:{}/v1/slow/1500\", method = \"POST\" }}",
+        web.port()
+    );
+    let place = asking(
+        &web,
+        &write,
+        "timeout = \"200ms\"\nretries = 2\nbackoff = \"1ms\"",
+        "",
+    );
     in_runtime(async {
         let mut environment = create(&place);
         environment.start(WhenIdle::End).unwrap();
@@ -318,7 +423,10 @@ fn an_environment_that_was_stopped_while_an_attempt_was_kept_open_goes_on() {
 #[test]
 fn a_message_on_its_way_out_when_an_environment_is_stopped_is_handed_over_when_it_goes_on() {
     let web = Web::new();
-    let outside = format!("[env.external]\nkind = \"http\"\nurl = \"http://127.0.0.1:{}/v1/once/x\"", web.port());
+    let outside = format!(
+        "[env.external]\nkind = \"http\"\nurl = \"http://127.0.0.1:{}/v1/once/x\"",
+        web.port()
+    );
     let place = asking(&web, "{ say = \"out\", to = [\"somebody\"] }", "", &outside);
     in_runtime(async {
         let mut environment = create(&place);
@@ -335,10 +443,21 @@ fn a_message_on_its_way_out_when_an_environment_is_stopped_is_handed_over_when_i
 fn who_gives_up_waiting_for_a_process_that_is_held_up_has_sent_nothing() {
     // Nobody reads what it tells, so it hangs in the middle of telling it.
     let place = Place::with(&GREETER.replace("re: ", &("x".repeat(200_000) + "re: ")));
-    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--keep-alive", "--events", "-"]);
+    let mut process = place.start(&[
+        "run",
+        "team.toml",
+        "--storage",
+        "store",
+        "--keep-alive",
+        "--events",
+        "-",
+    ]);
     // Before that there may be nothing to read.
     while !place.path("store/team.json").exists()
-        || !place.recorded().iter().any(|line| line["kind"] == "action-finished")
+        || !place
+            .recorded()
+            .iter()
+            .any(|line| line["kind"] == "action-finished")
     {}
     let given_up = place.start(&["send", "store", "--cause", "UserRequirement", "lost"]);
     // By now it waits for its turn.
@@ -347,7 +466,9 @@ fn who_gives_up_waiting_for_a_process_that_is_held_up_has_sent_nothing() {
     std::thread::sleep(Duration::from_millis(500));
     process.until("action-finished", Some("A"));
     process.until("step-committed", None);
-    place.host(&["send", "store", "--cause", "UserRequirement", "again"]).expect(0);
+    place
+        .host(&["send", "store", "--cause", "UserRequirement", "again"])
+        .expect(0);
     let said = process.until("action-finished", Some("A"));
     assert!(stream::text(&said["output"]["content"]).ends_with("re: again"));
     process.signal(Signal::INT);
@@ -356,13 +477,22 @@ fn who_gives_up_waiting_for_a_process_that_is_held_up_has_sent_nothing() {
 
 #[test]
 fn an_answer_that_could_not_be_saved_is_not_taken_for_one_that_was() {
-    let place = Place::with(&GREETER.replace("{ say =", "{ ask = \"who?\", attempts = [1] }, { say ="));
+    let place =
+        Place::with(&GREETER.replace("{ say =", "{ ask = \"who?\", attempts = [1] }, { say ="));
     in_runtime(async {
         let mut environment = create(&place);
         environment.start(WhenIdle::End).unwrap();
         assert_eq!(environment.ended().await.unwrap(), Status::Waiting);
-        let asked = stream::of_kind(&place.recorded(), "request-opened")[0]["request"].as_str().unwrap().to_owned();
-        let given = || vec![Given { request: asked.clone(), text: "I".into() }];
+        let asked = stream::of_kind(&place.recorded(), "request-opened")[0]["request"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        let given = || {
+            vec![Given {
+                request: asked.clone(),
+                text: "I".into(),
+            }]
+        };
         std::fs::rename(place.path("store"), place.path("away")).unwrap();
         let failed = environment.answer(given()).await;
         assert!(matches!(failed, Err(LiveError::Driver(_))), "{failed:?}");
@@ -380,11 +510,22 @@ fn an_answer_that_could_not_be_saved_is_not_taken_for_one_that_was() {
 #[test]
 fn a_program_outside_may_speak_first_to_a_team_that_is_kept_alive() {
     let place = Place::with(GREETER);
-    place.write("bridge.sh", "echo '{\"content\":\"hi\",\"cause_by\":\"UserRequirement\"}'; cat");
+    place.write(
+        "bridge.sh",
+        "echo '{\"content\":\"hi\",\"cause_by\":\"UserRequirement\"}'; cat",
+    );
     let (head, roles) = GREETER.split_once("[[role]]").unwrap();
     let external = "[env.external]\nkind = \"stdio\"\ncommand = [\"sh\", \"bridge.sh\"]\n[[role]]";
     place.write("team.toml", [head, external, roles].concat());
-    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--keep-alive", "--events", "-"]);
+    let mut process = place.start(&[
+        "run",
+        "team.toml",
+        "--storage",
+        "store",
+        "--keep-alive",
+        "--events",
+        "-",
+    ]);
     while process.until("message-routed", None)["id"] != "sent-0" {}
     process.until("action-finished", Some("A"));
     process.kill();

@@ -43,7 +43,10 @@ const RUN: [&str; 4] = ["run", "team.toml", "--storage", "store"];
 
 fn place(pause: &str) -> Place {
     let place = Place::with(&TEAM.replace("PAUSE", pause));
-    place.write("replies.toml", "[[reply]]\ntext = \"t\"\ninput = 1\noutput = 1\n");
+    place.write(
+        "replies.toml",
+        "[[reply]]\ntext = \"t\"\ninput = 1\noutput = 1\n",
+    );
     place
 }
 
@@ -58,8 +61,14 @@ fn who_is_at_work_and_what_is_spent_moves_below_what_is_finished_and_leaves_noth
     terminal.until("B.WorkOn");
     let stands = terminal.stands();
     let lines: Vec<&str> = stands.lines().collect();
-    assert!(lines[0].contains("step 0   A.Think") && lines[0].contains("[2Jof it"), "{stands}");
-    assert!(lines[1].contains("step 0   1 of 3 roles at work"), "{stands}");
+    assert!(
+        lines[0].contains("step 0   A.Think") && lines[0].contains("[2Jof it"),
+        "{stands}"
+    );
+    assert!(
+        lines[1].contains("step 0   1 of 3 roles at work"),
+        "{stands}"
+    );
     terminal.press("\u{3}");
     let (code, shown) = terminal.end();
     assert_eq!(code, Some(130), "{shown}");
@@ -96,18 +105,30 @@ fn nothing_moves_where_it_would_be_in_the_way() {
     assert_eq!(moves("dumb", &[]), (false, false));
     assert_eq!(moves("xterm", &["--quiet"]), (false, false));
     let piped = place("1ms").host(&RUN).expect(0);
-    assert!(!piped.stderr.contains("at work") && !piped.stderr.contains('\u{1b}'), "{}", piped.stderr);
+    assert!(
+        !piped.stderr.contains("at work") && !piped.stderr.contains('\u{1b}'),
+        "{}",
+        piped.stderr
+    );
 }
 
 #[test]
 fn event_lines_and_the_log_stay_whole_beside_it() {
     let place = place("400ms");
-    let terminal = Terminal::of_kind("xterm", &place, &[&RUN[..], &["--events", "-", "-v"]].concat());
+    let terminal = Terminal::of_kind(
+        "xterm",
+        &place,
+        &[&RUN[..], &["--events", "-", "-v"]].concat(),
+    );
     let (code, shown) = terminal.end();
     assert_eq!(code, Some(0), "{shown}");
     let begun = shown.split("{\"n\":").skip(1).count();
     // A line that something was drawn into would not be whole.
-    let whole = shown.split("{\"n\":").skip(1).filter(|rest| rest.contains("}\r\n") || rest.contains("}\n")).count();
+    let whole = shown
+        .split("{\"n\":")
+        .skip(1)
+        .filter(|rest| rest.contains("}\r\n") || rest.contains("}\n"))
+        .count();
     assert_eq!(begun, whole, "{shown}");
     assert_eq!(begun, place.recorded().len());
 }

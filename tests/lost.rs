@@ -37,10 +37,23 @@ fn killed() -> Place {
 fn a_killed_run_whose_log_is_damaged_or_gone_is_refused_and_never_begins_anew() {
     let place = killed();
     let log = place.read("store/team.db-wal");
-    let whole: Vec<(&str, Vec<u8>)> =
-        ["team.db", "team.db-progress", "team.json"].map(|name| (name, place.read(&format!("store/{name}")))).into();
+    let whole: Vec<(&str, Vec<u8>)> = ["team.db", "team.db-progress", "team.json"]
+        .map(|name| (name, place.read(&format!("store/{name}"))))
+        .into();
     let frame = 24 + 4096;
-    let flips = [1, 5, 10, 15, 17, 21, 25, 29, 32 + 24 + 200, 32 + frame + 24 + 200, 32 + 2 * frame + 3];
+    let flips = [
+        1,
+        5,
+        10,
+        15,
+        17,
+        21,
+        25,
+        29,
+        32 + 24 + 200,
+        32 + frame + 24 + 200,
+        32 + 2 * frame + 3,
+    ];
     let flipped = |at: usize| {
         let mut bad = log.clone();
         bad[at] ^= 1;
@@ -64,8 +77,16 @@ fn a_killed_run_whose_log_is_damaged_or_gone_is_refused_and_never_begins_anew() 
             &["run", "team.toml", "--storage", "store"],
         ] {
             let ended = place.host(args).expect(1);
-            assert!(ended.stderr.contains("changes were recorded in it"), "{args:?}: {}", ended.stderr);
-            assert!(ended.stderr.contains("go on from `team.json`"), "{args:?}: {}", ended.stderr);
+            assert!(
+                ended.stderr.contains("changes were recorded in it"),
+                "{args:?}: {}",
+                ended.stderr
+            );
+            assert!(
+                ended.stderr.contains("go on from `team.json`"),
+                "{args:?}: {}",
+                ended.stderr
+            );
             assert_eq!(ended.stdout, "");
         }
     }
@@ -74,7 +95,10 @@ fn a_killed_run_whose_log_is_damaged_or_gone_is_refused_and_never_begins_anew() 
         place.write(&format!("store/{name}"), bytes);
     }
     let ended = place.resume().expect(0);
-    assert_eq!(crate::stream::actions(&ended.events(), "action-started"), ["A.Two"]);
+    assert_eq!(
+        crate::stream::actions(&ended.events(), "action-started"),
+        ["A.Two"]
+    );
 }
 
 #[test]
@@ -93,7 +117,13 @@ fn a_killed_run_whose_database_is_gone_is_refused_by_whoever_would_begin_anew() 
         ];
         for args in commands {
             let ended = place.host(args).expect(1);
-            assert!(ended.stderr.contains("`store/team.db` is damaged: it is not there, and"), "{}", ended.stderr);
+            assert!(
+                ended
+                    .stderr
+                    .contains("`store/team.db` is damaged: it is not there, and"),
+                "{}",
+                ended.stderr
+            );
         }
         assert!(place.path("store/team.db-wal").exists() && !place.path("store/team.db").exists());
     }
@@ -107,16 +137,34 @@ fn what_is_said_of_a_lost_log_works() {
     for name in ["team.db", "team.db-progress"] {
         fs::rename(place.path(&format!("store/{name}")), place.path(name)).unwrap();
     }
-    place.write("team.toml", WAITS.replace("{ sleep = \"90s\", attempts = [1] }", ""));
-    let ended = place.host(&["run", "team.toml", "--recover_path", "store", "--events", "-"]).expect(0);
-    assert_eq!(crate::stream::actions(&ended.events(), "action-started"), ["A.One", "A.Two"]);
+    place.write(
+        "team.toml",
+        WAITS.replace("{ sleep = \"90s\", attempts = [1] }", ""),
+    );
+    let ended = place
+        .host(&[
+            "run",
+            "team.toml",
+            "--recover_path",
+            "store",
+            "--events",
+            "-",
+        ])
+        .expect(0);
+    assert_eq!(
+        crate::stream::actions(&ended.events(), "action-started"),
+        ["A.One", "A.Two"]
+    );
 }
 
 #[test]
 fn a_pipe_in_place_of_a_file_is_refused_and_never_waited_for() {
     let team = WAITS
         .replace("{ sleep = \"90s\", attempts = [1] }", "{ llm = \"x\" }")
-        .replace("[[role]]", "[llm]\nprovider = \"scripted\"\nreplies = \"replies.toml\"\n[[role]]");
+        .replace(
+            "[[role]]",
+            "[llm]\nprovider = \"scripted\"\nreplies = \"replies.toml\"\n[[role]]",
+        );
     let team = team + "allow = { llm = { models = [\"*\"] } }\n";
     let cases: [(&str, &[&str]); 6] = [
         ("pipe", &["--events", "pipe"]),
@@ -130,18 +178,53 @@ fn a_pipe_in_place_of_a_file_is_refused_and_never_waited_for() {
         let place = Place::with(&team);
         place.write("replies.toml", "[[reply]]\ntext = \"y\"\n");
         let _ = fs::remove_file(place.path(name));
-        assert!(Command::new("mkfifo").arg(place.path(name)).status().unwrap().success());
+        assert!(
+            Command::new("mkfifo")
+                .arg(place.path(name))
+                .status()
+                .unwrap()
+                .success()
+        );
         let args = [&["run", "team.toml", "--storage", "store"], options].concat();
         let ended = place.host(&args).expect(2);
-        let said = ["it is no regular file", "it is not a file", "it is a pipe that nobody reads", "there is no file"];
-        assert!(said.iter().any(|said| ended.stderr.contains(said)), "{args:?}: {}", ended.stderr);
+        let said = [
+            "it is no regular file",
+            "it is not a file",
+            "it is a pipe that nobody reads",
+            "there is no file",
+        ];
+        assert!(
+            said.iter().any(|said| ended.stderr.contains(said)),
+            "{args:?}: {}",
+            ended.stderr
+        );
         assert!(!place.path("store/team.db").exists(), "{args:?}");
     }
     let place = Place::with(WAITS);
-    place.host(&["run", "team.toml", "--storage", "store", "--max-steps", "1", "--quiet", "--events", "/dev/null"]);
-    assert!(Command::new("mkfifo").arg(place.path("pipe")).status().unwrap().success());
+    place.host(&[
+        "run",
+        "team.toml",
+        "--storage",
+        "store",
+        "--max-steps",
+        "1",
+        "--quiet",
+        "--events",
+        "/dev/null",
+    ]);
+    assert!(
+        Command::new("mkfifo")
+            .arg(place.path("pipe"))
+            .status()
+            .unwrap()
+            .success()
+    );
     let ended = place.host(&["report", "store", "-o", "pipe"]);
-    assert!(ended.code != Some(0) && ended.stderr.contains("a pipe that nobody reads"), "{}", ended.stderr);
+    assert!(
+        ended.code != Some(0) && ended.stderr.contains("a pipe that nobody reads"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]
@@ -167,10 +250,19 @@ config = { steps = [{ fail = "error" }] }
     place.write("probe.wasm.minisig", "untrusted comment: x\n");
     place.host(&["lock", "team.toml"]).expect(0);
     place.run().expect(3);
-    let inputs = ["team.toml", "probe.wasm", "schema.json", "strata.lock", "store/team.db", "store/team.json"];
+    let inputs = [
+        "team.toml",
+        "probe.wasm",
+        "schema.json",
+        "strata.lock",
+        "store/team.db",
+        "store/team.json",
+    ];
     fs::hard_link(place.path("probe.wasm"), place.path("hard")).unwrap();
     std::os::unix::fs::symlink("team.toml", place.path("link")).unwrap();
-    let names = inputs.iter().chain(["probe.wasm.minisig", "hard", "link", "./store/../team.toml"].iter());
+    let names = inputs
+        .iter()
+        .chain(["probe.wasm.minisig", "hard", "link", "./store/../team.toml"].iter());
     let before: Vec<Vec<u8>> = inputs.iter().map(|name| place.read(name)).collect();
     for name in names {
         let is_saved = name.starts_with("store/team");
@@ -178,26 +270,64 @@ config = { steps = [{ fail = "error" }] }
             &["report", "store", "-o", name][..],
             &["run", "--recover_path", "store", "--events", name],
             &["run", "--recover_path", "store", "--record", name],
-            &["run", "team.toml", "--storage", "elsewhere", "--events", name],
-            &["run", "team.toml", "--storage", "elsewhere", "--record", name],
+            &[
+                "run",
+                "team.toml",
+                "--storage",
+                "elsewhere",
+                "--events",
+                name,
+            ],
+            &[
+                "run",
+                "team.toml",
+                "--storage",
+                "elsewhere",
+                "--record",
+                name,
+            ],
         ] {
             if is_saved && args.contains(&"elsewhere") {
                 continue;
             }
             let ended = place.host(args).expect(2);
-            assert!(ended.stderr.contains("which would be written over"), "{args:?}: {}", ended.stderr);
+            assert!(
+                ended.stderr.contains("which would be written over"),
+                "{args:?}: {}",
+                ended.stderr
+            );
             assert!(!place.path("elsewhere").exists(), "{args:?}");
         }
     }
     for (option, name) in [("--policy", "policy.toml"), ("--component", "other.wasm")] {
-        let value = if option == "--component" { "A.One=other.wasm" } else { name };
-        let ended = place.host(&["run", "--recover_path", "store", option, value, "--events", name]).expect(2);
-        assert!(ended.stderr.contains("which would be written over"), "{option}: {}", ended.stderr);
+        let value = if option == "--component" {
+            "A.One=other.wasm"
+        } else {
+            name
+        };
+        let ended = place
+            .host(&[
+                "run",
+                "--recover_path",
+                "store",
+                option,
+                value,
+                "--events",
+                name,
+            ])
+            .expect(2);
+        assert!(
+            ended.stderr.contains("which would be written over"),
+            "{option}: {}",
+            ended.stderr
+        );
     }
     let after: Vec<Vec<u8>> = inputs.iter().map(|name| place.read(name)).collect();
     assert!(before == after);
     // What is none of these may be there already.
     place.write("events", "mine");
-    place.host(&["run", "--recover_path", "store", "--events", "events"]).expect(3);
+    place
+        .host(&["run", "--recover_path", "store", "--events", "events"])
+        .expect(3);
     place.host(&["report", "store", "-o", "events"]).expect(0);
 }

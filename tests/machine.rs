@@ -28,7 +28,12 @@ fn a_home_that_is_no_directory_is_like_none() {
     let file = place.path("file").display().to_string();
     let below = format!("{file}/home");
     let all = |value: &str| VARIABLES.map(|name| (name, value.to_owned())).to_vec();
-    let homes = [vec![("HOME", "/dev/null".to_owned())], vec![("HOME", below)], all("/dev/null"), all(&file)];
+    let homes = [
+        vec![("HOME", "/dev/null".to_owned())],
+        vec![("HOME", below)],
+        all("/dev/null"),
+        all(&file),
+    ];
     for (n, home) in homes.into_iter().enumerate() {
         let run = |args: &[&str]| {
             let mut command = place.command(args);
@@ -43,7 +48,10 @@ fn a_home_that_is_no_directory_is_like_none() {
         let doctor = run(&["doctor"]).expect(0).stdout;
         assert!(doctor.contains("set XDG_CACHE_HOME or HOME"), "{doctor}");
         let skills = run(&["skill", "list"]).expect(2).stderr;
-        assert!(skills.contains("neither XDG_DATA_HOME nor HOME names a directory"), "{skills}");
+        assert!(
+            skills.contains("neither XDG_DATA_HOME nor HOME names a directory"),
+            "{skills}"
+        );
     }
 }
 
@@ -55,7 +63,11 @@ fn without_executable_memory(place: &Place, args: &[&str]) -> Option<Ended> {
         os.execv(sys.argv[1], sys.argv[1:])";
     let host = place.command(args);
     let mut command = Command::new("python3");
-    command.args(["-c", forbid]).arg(host.get_program()).args(host.get_args()).current_dir(place.path(""));
+    command
+        .args(["-c", forbid])
+        .arg(host.get_program())
+        .args(host.get_args())
+        .current_dir(place.path(""));
     for (name, value) in host.get_envs() {
         match value {
             Some(value) => command.env(name, value),
@@ -76,10 +88,16 @@ fn memory_that_cannot_be_made_executable_is_the_machines_fault() {
         &["doctor"],
     ];
     for args in cases {
-        let Some(ended) = without_executable_memory(&place, args) else { return };
+        let Some(ended) = without_executable_memory(&place, args) else {
+            return;
+        };
         let ended = ended.expect(1);
         let told = ended.stdout + &ended.stderr;
-        for part in ["this process may not make memory executable", "MemoryDenyWriteExecute=no", "execmem"] {
+        for part in [
+            "this process may not make memory executable",
+            "MemoryDenyWriteExecute=no",
+            "execmem",
+        ] {
             assert!(told.contains(part), "{args:?}: `{part}`: {told}");
         }
         assert!(!told.contains("not valid"), "{args:?}: {told}");

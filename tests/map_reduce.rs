@@ -20,7 +20,11 @@ fn copy() -> Place {
     fs::create_dir_all(place.path(DIR).join("out")).unwrap();
     for plugin in ["count-words", "deal-files", "merge-counts", "probe"] {
         build(&format!("plugins/{plugin}"));
-        symlink(project().join("plugins").join(plugin), place.path("plugins").join(plugin)).unwrap();
+        symlink(
+            project().join("plugins").join(plugin),
+            place.path("plugins").join(plugin),
+        )
+        .unwrap();
     }
     for file in ["team.toml", "trap.toml"] {
         let file = format!("{DIR}/{file}");
@@ -41,7 +45,11 @@ fn texts(dir: &Path) -> BTreeMap<String, String> {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         if path.is_dir() {
-            found.extend(texts(&path).into_iter().map(|(inner, text)| (format!("{name}/{inner}"), text)));
+            found.extend(
+                texts(&path)
+                    .into_iter()
+                    .map(|(inner, text)| (format!("{name}/{inner}"), text)),
+            );
         } else {
             found.insert(name, fs::read_to_string(&path).unwrap());
         }
@@ -55,14 +63,21 @@ fn expected(texts: &BTreeMap<String, String>) -> Vec<String> {
     let mut lines = Vec::new();
     for (path, text) in texts {
         let text = text.to_lowercase();
-        let words = text.split(|c: char| !c.is_alphanumeric() && c != '\'').map(|word| word.trim_matches('\''));
+        let words = text
+            .split(|c: char| !c.is_alphanumeric() && c != '\'')
+            .map(|word| word.trim_matches('\''));
         let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
         lines.push(format!("| /in/{path} | {} |", words.len()));
-        words.into_iter().for_each(|word| *all.entry(word.to_owned()).or_default() += 1);
+        words
+            .into_iter()
+            .for_each(|word| *all.entry(word.to_owned()).or_default() += 1);
     }
     let most = all.values().max().unwrap();
     let first = all.iter().find(|(_, count)| *count == most).unwrap();
-    lines.push(format!("| word | times |\n|---|---:|\n| {} | {most} |", first.0));
+    lines.push(format!(
+        "| word | times |\n|---|---:|\n| {} | {most} |",
+        first.0
+    ));
     lines
 }
 
@@ -80,13 +95,24 @@ fn three_workers_count_what_one_would_count() {
     for args in [&[][..], &["--max-parallel", "1"]] {
         let place = copy();
         let lines = run(&place, args).expect(0).events();
-        let released: Vec<_> = stream::of_kind(&lines, "join-released").into_iter().map(|line| &line["join"]).collect();
+        let released: Vec<_> = stream::of_kind(&lines, "join-released")
+            .into_iter()
+            .map(|line| &line["join"])
+            .collect();
         assert_eq!(released, ["counted"]);
-        assert_eq!(stream::actions(&lines, "action-finished").last().unwrap(), "Adder.MergeCounts");
+        assert_eq!(
+            stream::actions(&lines, "action-finished").last().unwrap(),
+            "Adder.MergeCounts"
+        );
         let texts = texts(&place.path(DIR).join("in"));
-        assert!(texts.len() > 3, "there is less to count than there are workers for it");
+        assert!(
+            texts.len() > 3,
+            "there is less to count than there are workers for it"
+        );
         let table = table(&place);
-        expected(&texts).iter().for_each(|line| assert!(table.contains(line.as_str()), "`{line}` in\n{table}"));
+        expected(&texts)
+            .iter()
+            .for_each(|line| assert!(table.contains(line.as_str()), "`{line}` in\n{table}"));
         tables.push(table);
     }
     assert_eq!(tables[0], tables[1]);
@@ -97,13 +123,33 @@ fn a_worker_that_fails_is_mended_and_nobody_counts_twice() {
     let undisturbed = copy();
     run(&undisturbed, &[]).expect(0);
     let place = copy();
-    let ended = place.host(&["run", TRAP, "--storage", "store", "--events", "-"]).expect(3);
-    assert!(ended.stderr.contains("fault: Willem action 0 `CountWords` attempt 1: trap"), "{}", ended.stderr);
-    assert!(!place.path(TABLE).exists(), "somebody added up before all had counted");
+    let ended = place
+        .host(&["run", TRAP, "--storage", "store", "--events", "-"])
+        .expect(3);
+    assert!(
+        ended
+            .stderr
+            .contains("fault: Willem action 0 `CountWords` attempt 1: trap"),
+        "{}",
+        ended.stderr
+    );
+    assert!(
+        !place.path(TABLE).exists(),
+        "somebody added up before all had counted"
+    );
 
-    let lines = place.host(&["run", TEAM, "--recover_path", "store", "--events", "-"]).expect(0).events();
-    assert_eq!(stream::actions(&lines, "action-finished"), ["Willem.CountWords", "Adder.MergeCounts"]);
-    assert_eq!(stream::actions(&lines, "component-changed"), ["Willem.CountWords"]);
+    let lines = place
+        .host(&["run", TEAM, "--recover_path", "store", "--events", "-"])
+        .expect(0)
+        .events();
+    assert_eq!(
+        stream::actions(&lines, "action-finished"),
+        ["Willem.CountWords", "Adder.MergeCounts"]
+    );
+    assert_eq!(
+        stream::actions(&lines, "component-changed"),
+        ["Willem.CountWords"]
+    );
     assert_eq!(table(&place), table(&undisturbed));
     stream::assert_numbered(&place.recorded());
 }
@@ -112,15 +158,21 @@ fn a_worker_that_fails_is_mended_and_nobody_counts_twice() {
 fn a_run_killed_while_the_join_waits_adds_up_the_same() {
     let undisturbed = copy();
     run(&undisturbed, &[]).expect(0);
-    for (kind, role) in
-        [("action-finished", Some("Dealer")), ("action-finished", Some("Winnie")), ("join-released", None)]
-    {
+    for (kind, role) in [
+        ("action-finished", Some("Dealer")),
+        ("action-finished", Some("Winnie")),
+        ("join-released", None),
+    ] {
         let place = copy();
         let mut process = place.start(&["run", TEAM, "--storage", "store", "--events", "-"]);
         process.until(kind, role);
         process.kill();
         place.resume().expect(0);
-        assert_eq!(table(&place), table(&undisturbed), "killed at {kind} {role:?}");
+        assert_eq!(
+            table(&place),
+            table(&undisturbed),
+            "killed at {kind} {role:?}"
+        );
         let lines = place.recorded();
         stream::assert_numbered(&lines);
         stream::assert_one_idea(&lines);

@@ -35,27 +35,56 @@ fn json(text: &str) -> Value {
 #[test]
 fn a_run_prints_nothing_to_stdout_but_what_is_asked_for() {
     let place = Place::with(TEAM);
-    let ended = place.host(&["run", "team.toml", "--storage", "store"]).expect(3);
+    let ended = place
+        .host(&["run", "team.toml", "--storage", "store"])
+        .expect(3);
     assert_eq!(ended.stdout, "");
     assert!(ended.stderr.contains("A.One"), "{}", ended.stderr);
 
-    let ended = place.host(&["run", "--recover_path", "store", "--quiet"]).expect(0);
+    let ended = place
+        .host(&["run", "--recover_path", "store", "--quiet"])
+        .expect(0);
     assert_eq!(ended.stdout, "Two ok\n");
     let warning = "for `Nobody` reached nobody";
-    assert!(ended.stderr.lines().all(|line| line.contains(warning)), "{}", ended.stderr);
+    assert!(
+        ended.stderr.lines().all(|line| line.contains(warning)),
+        "{}",
+        ended.stderr
+    );
 
-    let ended = place.host(&["run", "team.toml", "--storage", "other", "--quiet"]).expect(3);
-    assert!(ended.stderr.starts_with("fault: A action 1 `Two` attempt 1: error: "), "{}", ended.stderr);
+    let ended = place
+        .host(&["run", "team.toml", "--storage", "other", "--quiet"])
+        .expect(3);
+    assert!(
+        ended
+            .stderr
+            .starts_with("fault: A action 1 `Two` attempt 1: error: "),
+        "{}",
+        ended.stderr
+    );
 
-    let ended = place.host(&["run", "team.toml", "--storage", "third", "--json", "--quiet"]).expect(3);
+    let ended = place
+        .host(&[
+            "run",
+            "team.toml",
+            "--storage",
+            "third",
+            "--json",
+            "--quiet",
+        ])
+        .expect(3);
     let summary = json(&ended.stdout);
     assert_eq!(summary["status"], "failed");
     assert_eq!(summary["storage"], "third");
     assert_eq!(summary["faults"][0]["role"], "A");
     assert_eq!(summary["faults"][0]["kind"], "error");
-    let ended = place.host(&["run", "--recover_path", "third", "--json", "--quiet"]).expect(0);
+    let ended = place
+        .host(&["run", "--recover_path", "third", "--json", "--quiet"])
+        .expect(0);
     assert_eq!(json(&ended.stdout)["status"], "done");
-    let ended = place.host(&["run", "--recover_path", "third", "--json", "--quiet"]).expect(0);
+    let ended = place
+        .host(&["run", "--recover_path", "third", "--json", "--quiet"])
+        .expect(0);
     assert_eq!(json(&ended.stdout)["status"], "done");
 }
 
@@ -63,19 +92,43 @@ fn a_run_prints_nothing_to_stdout_but_what_is_asked_for() {
 fn a_team_in_which_nobody_takes_the_idea_up_is_done_and_that_is_said() {
     let place = Place::with(&TEAM.replace("UserRequirement", "UserRequirements"));
     let ended = place.run().expect(0);
-    assert!(ended.stderr.contains("warning: the idea reached nobody"), "{}", ended.stderr);
-    assert!(ended.stderr.contains("`UserRequirement`"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("warning: the idea reached nobody"),
+        "{}",
+        ended.stderr
+    );
+    assert!(
+        ended.stderr.contains("`UserRequirement`"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]
 fn who_wants_to_hear_nothing_is_warned_all_the_same() {
-    let place = Place::with(&TEAM.replace("[1]", "[9]").replace("UserRequirement\"]", "UserRequirement\", \"two\"]"));
-    let ended = place.host(&["run", "team.toml", "--storage", "store", "--quiet"]).expect(0);
-    assert!(ended.stderr.starts_with("warning: `A` watches `two`"), "{}", ended.stderr);
+    let place = Place::with(
+        &TEAM
+            .replace("[1]", "[9]")
+            .replace("UserRequirement\"]", "UserRequirement\", \"two\"]"),
+    );
+    let ended = place
+        .host(&["run", "team.toml", "--storage", "store", "--quiet"])
+        .expect(0);
+    assert!(
+        ended.stderr.starts_with("warning: `A` watches `two`"),
+        "{}",
+        ended.stderr
+    );
     let mut coloured = place.command(&["run", "team.toml", "--storage", "other", "--quiet"]);
     coloured.env("CLICOLOR_FORCE", "1").env_remove("NO_COLOR");
     let ended = Process::spawn(coloured).end().expect(0);
-    assert!(ended.stderr.starts_with("\u{1b}[1m\u{1b}[33mwarning:\u{1b}[0m `A` watches"), "{}", ended.stderr);
+    assert!(
+        ended
+            .stderr
+            .starts_with("\u{1b}[1m\u{1b}[33mwarning:\u{1b}[0m `A` watches"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]
@@ -98,28 +151,54 @@ fn what_is_nearly_spelt_right_is_asked_about() {
     );
     let ended = place.host(&["check", "team.toml"]).expect(0);
     assert_eq!(ended.stderr, "", "a label may be anything");
-    place.write("team.toml", TEAM.replace("UserRequirement", "UserRequirment"));
+    place.write(
+        "team.toml",
+        TEAM.replace("UserRequirement", "UserRequirment"),
+    );
     let ended = place.host(&["check", "team.toml"]).expect(0);
     let doubt = "warning: `A` watches `UserRequirment`, and no action is called that; did you mean `UserRequirement`?";
     assert_eq!(ended.stderr.trim_end(), doubt);
     place.write("team.toml", TEAM.replace("UserRequirement", "Task"));
     let ended = place.host(&["check", "team.toml"]).expect(0);
-    assert!(ended.stderr.starts_with("warning: no role watches `UserRequirement`, so nobody"), "{}", ended.stderr);
-    let ended = place.host(&["run", "team.toml", "--storage", "unheard"]).expect(0);
-    assert_eq!(ended.stderr.matches("watches `UserRequirement`").count(), 1, "{}", ended.stderr);
+    assert!(
+        ended
+            .stderr
+            .starts_with("warning: no role watches `UserRequirement`, so nobody"),
+        "{}",
+        ended.stderr
+    );
+    let ended = place
+        .host(&["run", "team.toml", "--storage", "unheard"])
+        .expect(0);
+    assert_eq!(
+        ended.stderr.matches("watches `UserRequirement`").count(),
+        1,
+        "{}",
+        ended.stderr
+    );
     let other = "[[role]]\nname = \"B\"\nwatch = [\"two\", \"ONE\"]\n[[role.action]]\nname = \"Three\"\ncomponent = \"probe.wasm\"\n";
     place.write("team.toml", format!("{TEAM}{other}"));
     let ended = place.host(&["check", "team.toml"]).expect(0);
     for (label, action) in [("two", "Two"), ("ONE", "One")] {
-        let doubt = format!("`B` watches `{label}`, and no action is called that; did you mean `{action}`?");
-        assert!(ended.stderr.contains(&doubt), "however short they are: {}", ended.stderr);
+        let doubt = format!(
+            "`B` watches `{label}`, and no action is called that; did you mean `{action}`?"
+        );
+        assert!(
+            ended.stderr.contains(&doubt),
+            "however short they are: {}",
+            ended.stderr
+        );
     }
     place.write("team.toml", format!("{TEAM}[[role]]\nname = \"B\"\nwatch = [\"A\"]\n[[role.action]]\nname = \"Three\"\ncomponent = \"probe.wasm\"\n"));
     let ended = place.host(&["check", "team.toml"]).expect(0);
     let doubt = "warning: `B` watches `A`, which is a role: messages are heard by the action they come from, as `Two`";
     assert_eq!(ended.stderr.trim_end(), doubt);
     let ended = place.host(&["check", "taem.toml"]).expect(2);
-    assert!(ended.stderr.contains("did you mean `team.toml`?"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("did you mean `team.toml`?"),
+        "{}",
+        ended.stderr
+    );
     let ended = place.host(&["check", "other.toml"]).expect(2);
     assert!(!ended.stderr.contains("did you mean"), "{}", ended.stderr);
 }
@@ -139,8 +218,18 @@ fn what_is_granted_and_not_there_is_asked_about() {
         assert!(ended.stderr.contains(doubt), "{}", ended.stderr);
     }
     let absent = place.path("in");
-    assert!(ended.stderr.contains(&format!("and `{}` is not there", absent.display())), "{}", ended.stderr);
-    assert!(!ended.stderr.contains("PROPFIND"), "servers know many methods: {}", ended.stderr);
+    assert!(
+        ended
+            .stderr
+            .contains(&format!("and `{}` is not there", absent.display())),
+        "{}",
+        ended.stderr
+    );
+    assert!(
+        !ended.stderr.contains("PROPFIND"),
+        "servers know many methods: {}",
+        ended.stderr
+    );
     fs::create_dir(place.path("in")).unwrap();
     let ended = place.host(&["check", "team.toml"]).expect(0);
     assert!(!ended.stderr.contains("may read"), "{}", ended.stderr);
@@ -149,21 +238,62 @@ fn what_is_granted_and_not_there_is_asked_about() {
 #[test]
 fn nothing_is_written_over_a_team_file_or_what_is_saved() {
     let place = Place::with(TEAM);
-    place.host(&["run", "team.toml", "--storage", "store"]).expect(3);
+    place
+        .host(&["run", "team.toml", "--storage", "store"])
+        .expect(3);
     let database = place.read("store/team.db");
     let saved = "store/../store/team.db";
     fs::create_dir(place.path("empty")).unwrap();
     for args in [
-        &["run", "team.toml", "--storage", "other", "--events", "./team.toml"][..],
-        &["dev", "team.toml", "--storage", "other", "--events", "./team.toml"],
+        &[
+            "run",
+            "team.toml",
+            "--storage",
+            "other",
+            "--events",
+            "./team.toml",
+        ][..],
+        &[
+            "dev",
+            "team.toml",
+            "--storage",
+            "other",
+            "--events",
+            "./team.toml",
+        ],
         &["run", "--recover_path", "store", "--events", saved],
-        &["run", "--recover_path", "store/team.json", "--events", saved],
-        &["run", "team.toml", "--storage", "store", "--force", "--events", saved],
-        &["run", "team.toml", "--storage", "empty", "--events", "empty/team.json"],
+        &[
+            "run",
+            "--recover_path",
+            "store/team.json",
+            "--events",
+            saved,
+        ],
+        &[
+            "run",
+            "team.toml",
+            "--storage",
+            "store",
+            "--force",
+            "--events",
+            saved,
+        ],
+        &[
+            "run",
+            "team.toml",
+            "--storage",
+            "empty",
+            "--events",
+            "empty/team.json",
+        ],
         &["report", "store", "--output", saved],
     ] {
         let refused = place.host(args).expect(2);
-        assert!(refused.stderr.contains("another name"), "{args:?}: {}", refused.stderr);
+        assert!(
+            refused.stderr.contains("another name"),
+            "{args:?}: {}",
+            refused.stderr
+        );
     }
     assert_eq!(place.read("team.toml"), TEAM.as_bytes());
     assert_eq!(place.read("store/team.db"), database);
@@ -173,11 +303,24 @@ fn nothing_is_written_over_a_team_file_or_what_is_saved() {
 #[test]
 fn of_very_many_names_that_are_nobody_some_are_told() {
     let nobody: Vec<String> = (0..50).map(|n| format!("\"nobody-{n}\"")).collect();
-    let place = Place::with(&TEAM.replace(r#"to = ["Nobody"]"#, &format!("to = [{}]", nobody.join(", "))));
+    let place = Place::with(&TEAM.replace(
+        r#"to = ["Nobody"]"#,
+        &format!("to = [{}]", nobody.join(", ")),
+    ));
     place.run().expect(3);
     let ended = place.resume().expect(0);
-    assert_eq!(ended.stderr.matches("reached nobody").count(), 8, "{}", ended.stderr);
-    assert_eq!(ended.stderr.matches("is for more that are nobody").count(), 1, "{}", ended.stderr);
+    assert_eq!(
+        ended.stderr.matches("reached nobody").count(),
+        8,
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(
+        ended.stderr.matches("is for more that are nobody").count(),
+        1,
+        "{}",
+        ended.stderr
+    );
     let all = place.recorded();
     assert_eq!(stream::of_kind(&all, "dead-letter").len(), 50);
 }
@@ -189,11 +332,25 @@ fn a_reader_that_goes_away_does_not_stop_the_run() {
         let mut shell = std::process::Command::new("sh");
         let host = place.command(&["run", "team.toml", "--storage", "store", "--events", "-"]);
         // By the time it starts, nobody reads any more.
-        shell.args(["-c", &format!("{{ sleep 0.2; \"$0\" \"$@\"; echo $? > code; }} {closed}")]);
-        shell.arg(host.get_program()).args(host.get_args()).current_dir(place.path(""));
-        shell.envs(host.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        shell.args([
+            "-c",
+            &format!("{{ sleep 0.2; \"$0\" \"$@\"; echo $? > code; }} {closed}"),
+        ]);
+        shell
+            .arg(host.get_program())
+            .args(host.get_args())
+            .current_dir(place.path(""));
+        shell.envs(
+            host.get_envs()
+                .filter_map(|(name, value)| Some((name, value?))),
+        );
         let ended = Process::spawn(shell).end();
-        assert_eq!(String::from_utf8(place.read("code")).unwrap(), "3\n", "{closed}: {}", ended.stderr);
+        assert_eq!(
+            String::from_utf8(place.read("code")).unwrap(),
+            "3\n",
+            "{closed}: {}",
+            ended.stderr
+        );
         assert_eq!(place.team_json()["strata"]["status"], "failed");
     }
 }
@@ -201,13 +358,18 @@ fn a_reader_that_goes_away_does_not_stop_the_run() {
 #[test]
 fn a_script_is_told_what_became_of_a_message_it_sent() {
     let place = Place::with(TEAM);
-    place.host(&["run", "team.toml", "--storage", "store", "--quiet"]).expect(3);
+    place
+        .host(&["run", "team.toml", "--storage", "store", "--quiet"])
+        .expect(3);
     let send = |more: &[&str]| {
-        let sent = place.host(&[&["send", "store", "--json", "--cause", "x", "text"], more].concat()).expect(0);
+        let sent = place
+            .host(&[&["send", "store", "--json", "--cause", "x", "text"], more].concat())
+            .expect(0);
         serde_json::from_str::<Value>(&sent.stdout).unwrap()
     };
     let to = ["--to", "A", "--to", "Nobody", "--idempotency-key", "k"];
-    let expected = serde_json::json!({ "id": "sent-0", "to": ["A"], "dead": ["Nobody"], "known": false });
+    let expected =
+        serde_json::json!({ "id": "sent-0", "to": ["A"], "dead": ["Nobody"], "known": false });
     assert_eq!(send(&to), expected);
     assert_eq!(send(&to)["known"], true);
     assert_eq!(send(&[])["to"], serde_json::json!([]));
@@ -216,15 +378,27 @@ fn a_script_is_told_what_became_of_a_message_it_sent() {
 #[test]
 fn data_that_cannot_be_written_is_an_error_unless_nobody_reads_it() {
     let place = Place::with(TEAM);
-    place.host(&["run", "team.toml", "--storage", "store", "--quiet"]).expect(3);
+    place
+        .host(&["run", "team.toml", "--storage", "store", "--quiet"])
+        .expect(3);
     let into = |to: &str, args: &[&str], code: &str| {
         let host = place.command(args);
         let mut shell = std::process::Command::new("sh");
         shell.args(["-c", &format!("{{ \"$0\" \"$@\"; echo $? >code; }} {to}")]);
-        shell.arg(host.get_program()).args(host.get_args()).current_dir(place.path(""));
-        shell.envs(host.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        shell
+            .arg(host.get_program())
+            .args(host.get_args())
+            .current_dir(place.path(""));
+        shell.envs(
+            host.get_envs()
+                .filter_map(|(name, value)| Some((name, value?))),
+        );
         let stderr = Process::spawn(shell).end().stderr;
-        assert_eq!(String::from_utf8(place.read("code")).unwrap().trim(), code, "{args:?} {to}: {stderr}");
+        assert_eq!(
+            String::from_utf8(place.read("code")).unwrap().trim(),
+            code,
+            "{args:?} {to}: {stderr}"
+        );
         stderr
     };
     let commands = [
@@ -243,9 +417,17 @@ fn data_that_cannot_be_written_is_an_error_unless_nobody_reads_it() {
     ];
     for args in commands {
         let stderr = into(">/dev/full", args, "1");
-        let told: Vec<&str> = stderr.lines().filter(|line| !line.starts_with("warning:")).collect();
-        let [error] = told.as_slice() else { panic!("{args:?}: {stderr}") };
-        assert!(error.starts_with("error: cannot write to stdout: No space left"), "{args:?}: {stderr}");
+        let told: Vec<&str> = stderr
+            .lines()
+            .filter(|line| !line.starts_with("warning:"))
+            .collect();
+        let [error] = told.as_slice() else {
+            panic!("{args:?}: {stderr}")
+        };
+        assert!(
+            error.starts_with("error: cannot write to stdout: No space left"),
+            "{args:?}: {stderr}"
+        );
         let stderr = into("| true", args, "0");
         assert!(!stderr.contains("error"), "{args:?}: {stderr}");
     }
@@ -256,13 +438,22 @@ fn inspect_shows_what_is_saved_and_as_json_what_team_json_holds() {
     let place = Place::with(TEAM);
     place.run().expect(3);
     let shown = place.host(&["inspect", "store"]).expect(0).stdout;
-    for part in ["failed", "A", "action 1 `Two`", "error: the probe was told to fail", "UserRequirement", "go"] {
+    for part in [
+        "failed",
+        "A",
+        "action 1 `Two`",
+        "error: the probe was told to fail",
+        "UserRequirement",
+        "go",
+    ] {
         assert!(shown.contains(part), "`{part}`: {shown}");
     }
     let ended = place.host(&["inspect", "store", "--json"]).expect(0);
     assert_eq!(json(&ended.stdout), place.team_json());
     assert_eq!(ended.stderr, "");
-    let entry = place.host(&["inspect", "store", "--checkpoint", "main-0", "--json"]).expect(0);
+    let entry = place
+        .host(&["inspect", "store", "--checkpoint", "main-0", "--json"])
+        .expect(0);
     let entry = json(&entry.stdout);
     assert_eq!(entry["strata"]["status"], "running");
     assert_eq!(entry["env"]["roles"]["A"]["rc"]["state"], -1);
@@ -277,11 +468,17 @@ fn checkpoints_are_listed_oldest_first_each_with_its_parent() {
     let ended = place.host(&["checkpoints", "store", "--json"]).expect(0);
     let rows = json(&ended.stdout);
     let rows = rows.as_array().unwrap();
-    let sources: Vec<&str> = rows.iter().map(|row| stream::text(&row["source"])).collect();
+    let sources: Vec<&str> = rows
+        .iter()
+        .map(|row| stream::text(&row["source"]))
+        .collect();
     assert_eq!(sources, ["entry", "fault", "step"]);
     assert!(rows[0]["parent"].is_null());
     // The first step lies below the entry, whatever stopped it once.
-    assert_eq!([&rows[1]["parent"], &rows[2]["parent"]], [&rows[0]["id"], &rows[0]["id"]]);
+    assert_eq!(
+        [&rows[1]["parent"], &rows[2]["parent"]],
+        [&rows[0]["id"], &rows[0]["id"]]
+    );
     assert_eq!(rows.last().unwrap()["status"], "done");
     let table = place.host(&["checkpoints", "store"]).expect(0).stdout;
     assert_eq!(table.lines().count(), rows.len() + 1);
@@ -294,7 +491,9 @@ fn checkpoints_are_listed_oldest_first_each_with_its_parent() {
 fn an_unknown_checkpoint_is_refused_with_the_newest_there_is() {
     let place = Place::with(TEAM);
     place.run().expect(3);
-    let ended = place.host(&["inspect", "store", "--checkpoint", "main-77"]).expect(2);
+    let ended = place
+        .host(&["inspect", "store", "--checkpoint", "main-77"])
+        .expect(2);
     assert_eq!(ended.stdout, "");
     for part in ["`main-77`", "`main-1`", "`checkpoints`"] {
         assert!(ended.stderr.contains(part), "{}", ended.stderr);
@@ -307,15 +506,37 @@ fn check_prints_the_policy_and_runs_nothing() {
     let place = Place::with(&TEAM.replace("fail = \"error\", attempts = [1]", "fail = \"spin\""));
     let before = fs::read_dir(place.path("")).unwrap().count();
     let ended = place.host(&["check", "team.toml"]).expect(0);
-    for part in ["A.One", "A.Two", "probe.wasm", "sha256", "64 MiB", "10 s", "touch nothing outside"] {
+    for part in [
+        "A.One",
+        "A.Two",
+        "probe.wasm",
+        "sha256",
+        "64 MiB",
+        "10 s",
+        "touch nothing outside",
+    ] {
         assert!(ended.stdout.contains(part), "`{part}`: {}", ended.stdout);
     }
     assert_eq!(ended.stderr, "");
-    let rows = json(&place.host(&["check", "team.toml", "--json"]).expect(0).stdout);
-    let slots: Vec<&str> = rows.as_array().unwrap().iter().map(|row| stream::text(&row["slot"])).collect();
+    let rows = json(
+        &place
+            .host(&["check", "team.toml", "--json"])
+            .expect(0)
+            .stdout,
+    );
+    let slots: Vec<&str> = rows
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| stream::text(&row["slot"]))
+        .collect();
     assert_eq!(slots, ["A.One", "A.Two"]);
     assert_eq!(rows[0]["memory_bytes"], 64 << 20);
-    assert_eq!(fs::read_dir(place.path("")).unwrap().count(), before, "check created something");
+    assert_eq!(
+        fs::read_dir(place.path("")).unwrap().count(),
+        before,
+        "check created something"
+    );
 }
 
 #[test]
@@ -323,45 +544,109 @@ fn a_command_line_that_makes_no_sense_is_refused_with_what_would() {
     let place = Place::with(TEAM);
     let cases: [(&[&str], &str); 13] = [
         (&["run", "one", "two"], "in quotes"),
-        (&["run", "team.tml", "write it"], "`team.tml` does not end in `.toml`, so it was taken as the idea"),
+        (
+            &["run", "team.tml", "write it"],
+            "`team.tml` does not end in `.toml`, so it was taken as the idea",
+        ),
         (&["run", "team.toml", "other.toml"], "`other.toml`"),
-        (&["run", "team.toml", "write", "a", "game"], "put the idea in quotes"),
+        (
+            &["run", "team.toml", "write", "a", "game"],
+            "put the idea in quotes",
+        ),
         (&["run", "missing.toml"], "`missing.toml`"),
         (&["run", "team.toml", "--investment=-1"], "not negative"),
         (&["run", "team.toml", "--max-parallel", "0"], "from 1"),
-        (&["run", "team.toml", "--component", "A.Tow=probe.wasm"], "did you mean `A.Two`"),
+        (
+            &["run", "team.toml", "--component", "A.Tow=probe.wasm"],
+            "did you mean `A.Two`",
+        ),
         (&["run", "team.toml", "--component", "nonsense"], "`A.One`"),
-        (&["run", "team.toml", "--component", "A.One"], "names no file; expected `A.One=FILE`"),
-        (&["run", "team.toml", "--component", "A.One="], "names no file; expected `A.One=FILE`"),
+        (
+            &["run", "team.toml", "--component", "A.One"],
+            "names no file; expected `A.One=FILE`",
+        ),
+        (
+            &["run", "team.toml", "--component", "A.One="],
+            "names no file; expected `A.One=FILE`",
+        ),
         (&["run", "team.toml", "--events", "."], "cannot write `.`"),
         (&["run", "--recover_path", "x", "--force"], "--force"),
     ];
     for (args, part) in cases {
-        let ended = place.host(&[args, &["--storage", "store"]].concat()).expect(2);
-        assert!(ended.stderr.contains(part), "{args:?}: `{part}`: {}", ended.stderr);
+        let ended = place
+            .host(&[args, &["--storage", "store"]].concat())
+            .expect(2);
+        assert!(
+            ended.stderr.contains(part),
+            "{args:?}: `{part}`: {}",
+            ended.stderr
+        );
         assert_eq!(ended.stdout, "", "{args:?}");
         assert!(!place.path("store").exists(), "{args:?}");
     }
-    for args in [&["send", "store", "--cause", "l", "two", "words"][..], &["dev", "team.toml", "two", "words"]] {
-        assert!(place.host(args).expect(2).stderr.contains("in quotes"), "{args:?}");
+    for args in [
+        &["send", "store", "--cause", "l", "two", "words"][..],
+        &["dev", "team.toml", "two", "words"],
+    ] {
+        assert!(
+            place.host(args).expect(2).stderr.contains("in quotes"),
+            "{args:?}"
+        );
     }
     fs::create_dir(place.path("in")).unwrap();
     place.write("in/team.toml", TEAM);
     for command in ["check", "graph", "lock"] {
         let ended = place.host(&[command, "in"]).expect(2);
-        assert!(ended.stderr.contains("it is a directory; did you mean `in/team.toml`?"), "{}", ended.stderr);
+        assert!(
+            ended
+                .stderr
+                .contains("it is a directory; did you mean `in/team.toml`?"),
+            "{}",
+            ended.stderr
+        );
     }
-    let ended = place.host(&["run", "team.tml", "--storage", "slip", "--quiet"]).expect(3);
-    assert!(ended.stderr.starts_with("warning: `team.tml` does not end in `.toml`"), "{}", ended.stderr);
-    let ended = place.host(&["run", "team.toml", "write a Cargo.toml", "--storage", "idea"]).expect(3);
-    assert!(!ended.stderr.contains("does not end in"), "{}", ended.stderr);
-    assert_eq!(json(&place.host(&["inspect", "idea", "--json"]).stdout)["idea"], "write a Cargo.toml");
+    let ended = place
+        .host(&["run", "team.tml", "--storage", "slip", "--quiet"])
+        .expect(3);
+    assert!(
+        ended
+            .stderr
+            .starts_with("warning: `team.tml` does not end in `.toml`"),
+        "{}",
+        ended.stderr
+    );
+    let ended = place
+        .host(&[
+            "run",
+            "team.toml",
+            "write a Cargo.toml",
+            "--storage",
+            "idea",
+        ])
+        .expect(3);
+    assert!(
+        !ended.stderr.contains("does not end in"),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(
+        json(&place.host(&["inspect", "idea", "--json"]).stdout)["idea"],
+        "write a Cargo.toml"
+    );
     let nowhere = Place::empty();
     let ended = nowhere.host(&["run", "an idea"]).expect(2);
-    assert!(ended.stderr.contains("which team?") && !ended.stderr.contains("did you mean"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("which team?") && !ended.stderr.contains("did you mean"),
+        "{}",
+        ended.stderr
+    );
     nowhere.write("in/team.toml", TEAM);
     let ended = nowhere.host(&["run", "in"]).expect(2);
-    assert!(ended.stderr.contains("did you mean `in/team.toml`?"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("did you mean `in/team.toml`?"),
+        "{}",
+        ended.stderr
+    );
     assert!(!nowhere.path("workspace").exists());
 }
 
@@ -377,23 +662,55 @@ fn replies_of_models_are_shown_while_they_are_written_to_those_who_want_to_see_m
         )
     };
     let shown = |way: &str, flags: &[&str]| {
-        let llm = format!("base_url = \"http://127.0.0.1:{}/v1/{way}\"\nmodel = \"m\"\n", web.port());
+        let llm = format!(
+            "base_url = \"http://127.0.0.1:{}/v1/{way}\"\nmodel = \"m\"\n",
+            web.port()
+        );
         let head = format!(
             "schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"go\"\n[llm]\nprovider = \"openai\"\n{llm}"
         );
         place.write("team.toml", head + &role("A") + &role("B"));
-        let ended = place.host(&[&["run", "team.toml", "--storage", "store", "--force"], flags].concat()).expect(0);
-        ended.stderr.lines().filter(|line| line.contains("> ")).map(str::to_owned).collect::<Vec<_>>()
+        let ended = place
+            .host(
+                &[
+                    &["run", "team.toml", "--storage", "store", "--force"],
+                    flags,
+                ]
+                .concat(),
+            )
+            .expect(0);
+        ended
+            .stderr
+            .lines()
+            .filter(|line| line.contains("> "))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
     };
     for way in ["drip", "whole"] {
         let mut lines = shown(way, &["-v"]);
         lines.sort();
-        assert_eq!(lines, ["  A> one\u{fffd}two", "  A> re: A", "  B> one\u{fffd}two", "  B> re: B"], "{way}");
+        assert_eq!(
+            lines,
+            [
+                "  A> one\u{fffd}two",
+                "  A> re: A",
+                "  B> one\u{fffd}two",
+                "  B> re: B"
+            ],
+            "{way}"
+        );
         for flags in [&[][..], &["-v", "--quiet"], &["-v", "--json"]] {
             assert_eq!(shown(way, flags), [""; 0], "{way} {flags:?}");
         }
     }
     let asked = web.requests();
-    let streamed = asked.iter().filter(|request| request.text.contains("\"stream\":true")).count();
-    assert_eq!((streamed, asked.len()), (4, 16), "asked to stream only where somebody listens");
+    let streamed = asked
+        .iter()
+        .filter(|request| request.text.contains("\"stream\":true"))
+        .count();
+    assert_eq!(
+        (streamed, asked.len()),
+        (4, 16),
+        "asked to stream only where somebody listens"
+    );
 }

@@ -67,7 +67,12 @@ fn asks() -> Place {
 /// The ids of what is open, as `team.json` has them.
 fn open(place: &Place) -> Vec<String> {
     let requests = place.team_json()["strata"]["requests"].clone();
-    requests.as_array().unwrap().iter().map(|request| request["id"].as_str().unwrap().to_owned()).collect()
+    requests
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|request| request["id"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 /// The answers to everything that is open.
@@ -80,14 +85,23 @@ fn answers(place: &Place) -> Vec<String> {
 }
 
 fn answer(place: &Place, given: &[String]) -> Process {
-    let args: Vec<&str> = ["answer", "store"].into_iter().chain(given.iter().map(String::as_str)).collect();
+    let args: Vec<&str> = ["answer", "store"]
+        .into_iter()
+        .chain(given.iter().map(String::as_str))
+        .collect();
     place.start(&args)
 }
 
 fn contents(place: &Place) -> Vec<Value> {
     let team = place.team_json();
-    let history = team["env"]["history"]["storage"].as_array().unwrap().clone();
-    history.into_iter().map(|message| message["content"].clone()).collect()
+    let history = team["env"]["history"]["storage"]
+        .as_array()
+        .unwrap()
+        .clone();
+    history
+        .into_iter()
+        .map(|message| message["content"].clone())
+        .collect()
 }
 
 /// Answers and resumes until it is done.
@@ -108,34 +122,67 @@ fn a_team_waits_takes_answers_and_goes_on_from_where_it_asked() {
     let place = asks();
     let ended = place.run().expect(4);
     assert_eq!(stream::of_kind(&ended.events(), "request-opened").len(), 2);
-    for part in
-        ["how many?", "which colour?", "one of `red`, `green`", "strata-host answer store", "--recover_path store"]
-    {
+    for part in [
+        "how many?",
+        "which colour?",
+        "one of `red`, `green`",
+        "strata-host answer store",
+        "--recover_path store",
+    ] {
         assert!(ended.stderr.contains(part), "`{part}`: {}", ended.stderr);
     }
     let before = place.team_json();
-    assert_eq!((&before["strata"]["status"], open(&place).len()), (&json!("waiting"), 2));
+    assert_eq!(
+        (&before["strata"]["status"], open(&place).len()),
+        (&json!("waiting"), 2)
+    );
     assert_eq!(before["env"]["roles"]["Boss"]["is_human"], true);
     let inspected = place.host(&["inspect", "store"]).expect(0).stdout;
-    assert!(inspected.contains("ask-0-1-0-0  B action 0 `Paint` asks:"), "{inspected}");
+    assert!(
+        inspected.contains("ask-0-1-0-0  B action 0 `Paint` asks:"),
+        "{inspected}"
+    );
 
     place.resume().expect(4);
-    assert_eq!(place.team_json()["strata"]["requests"], before["strata"]["requests"]);
+    assert_eq!(
+        place.team_json()["strata"]["requests"],
+        before["strata"]["requests"]
+    );
     finish(&place);
     assert_eq!(
         contents(&place),
-        ["go", "painted green", "counted", "\"fine\"", "boss: \"fine\"", "\"fine, too\"", "boss: \"fine, too\""]
+        [
+            "go",
+            "painted green",
+            "counted",
+            "\"fine\"",
+            "boss: \"fine\"",
+            "\"fine, too\"",
+            "boss: \"fine, too\""
+        ]
     );
     let lines = place.recorded();
     stream::assert_numbered(&lines);
     stream::assert_attempts_count_on(&lines);
-    assert_eq!(stream::of_kind(&lines, "request-opened").len(), ANSWERS.len());
+    assert_eq!(
+        stream::of_kind(&lines, "request-opened").len(),
+        ANSWERS.len()
+    );
     let paid = |line: &&Value| line["call"] == "llm" && line["source"] == "live";
     assert_eq!(lines.iter().filter(paid).count(), 1);
     assert_eq!(place.team_json()["strata"]["requests"], json!([]));
-    let checkpoints = place.host(&["checkpoints", "store", "--json"]).expect(0).stdout;
+    let checkpoints = place
+        .host(&["checkpoints", "store", "--json"])
+        .expect(0)
+        .stdout;
     let checkpoints: Vec<Value> = serde_json::from_str(&checkpoints).unwrap();
-    assert_eq!(checkpoints.iter().filter(|row| row["source"] == "answer").count(), ANSWERS.len());
+    assert_eq!(
+        checkpoints
+            .iter()
+            .filter(|row| row["source"] == "answer")
+            .count(),
+        ANSWERS.len()
+    );
 }
 
 #[test]
@@ -145,21 +192,34 @@ fn what_is_no_answer_is_refused_and_leaves_everything_as_it_is() {
     let before = place.read("store/team.json");
     let cases: [(&[&str], &str); 10] = [
         (&["ask-0-O-0-0=1"], "`ask-0-1-0-0`; did you mean `ask-0-"),
-        (&["nothing=1"], "there is no open request `nothing`; open requests: `ask-0-0-0-0`, `ask-0-1-0-0`"),
+        (
+            &["nothing=1"],
+            "there is no open request `nothing`; open requests: `ask-0-0-0-0`, `ask-0-1-0-0`",
+        ),
         (&["ask-0-0-0-0"], "write REQUEST=JSON"),
-        (&["ask-0-0-0-0=\"many\""], "stays open: it does not follow the schema"),
+        (
+            &["ask-0-0-0-0=\"many\""],
+            "stays open: it does not follow the schema",
+        ),
         (&["ask-0-0-0-0=many"], "is not of type \"integer\""),
         (&["ask-0-0-0-0={broken"], "`{broken` is not a JSON document"),
         (&["ask-0-0-0-0="], "the answer is empty"),
         (&["ask-0-1-0-0=blue"], "none of the choices `red`, `green`"),
         (&["ask-0-0-0-0=42", "ask-0-0-0-0=43"], "answered twice here"),
         // All or none.
-        (&["ask-0-0-0-0=42", "ask-0-1-0-0=blue"], "none of the choices"),
+        (
+            &["ask-0-0-0-0=42", "ask-0-1-0-0=blue"],
+            "none of the choices",
+        ),
     ];
     for (given, part) in cases {
-        let by_answer = place.host(&[&["answer", "store"], given].concat()).expect(2);
+        let by_answer = place
+            .host(&[&["answer", "store"], given].concat())
+            .expect(2);
         let flags: Vec<&str> = given.iter().flat_map(|text| ["--answer", text]).collect();
-        let by_run = place.host(&[&["run", "--recover_path", "store"][..], &flags].concat()).expect(2);
+        let by_run = place
+            .host(&[&["run", "--recover_path", "store"][..], &flags].concat())
+            .expect(2);
         for ended in [by_answer, by_run] {
             assert!(ended.stderr.contains(part), "{given:?}: {}", ended.stderr);
             assert_eq!(place.read("store/team.json"), before, "{given:?}");
@@ -169,8 +229,18 @@ fn what_is_no_answer_is_refused_and_leaves_everything_as_it_is() {
     let again = place.host(&["answer", "store", "ask-0-0-0-0=43"]).expect(2);
     let said = "`ask-0-0-0-0` is not open: it was answered already, or was not asked yet; ";
     assert!(again.stderr.contains(said), "{}", again.stderr);
-    place.host(&["run", "team.toml", "--storage", "other", "--answer", "x=1"]).expect(2);
-    place.host(&["run", "--recover_path", "store", "--answer", "ask-0-1-0-0=green"]).expect(4);
+    place
+        .host(&["run", "team.toml", "--storage", "other", "--answer", "x=1"])
+        .expect(2);
+    place
+        .host(&[
+            "run",
+            "--recover_path",
+            "store",
+            "--answer",
+            "ask-0-1-0-0=green",
+        ])
+        .expect(4);
     assert_eq!(open(&place), ["ask-0-0-0-1", "ask-1-2-0-0"]);
     finish(&place);
 }
@@ -182,7 +252,11 @@ fn a_team_that_waits_can_be_moved_with_its_database_or_without() {
         place.run().expect(4);
         fs::create_dir(place.path("elsewhere")).unwrap();
         if alone {
-            fs::copy(place.path("store/team.json"), place.path("elsewhere/team.json")).unwrap();
+            fs::copy(
+                place.path("store/team.json"),
+                place.path("elsewhere/team.json"),
+            )
+            .unwrap();
             fs::remove_dir_all(place.path("store")).unwrap();
         } else {
             fs::rename(place.path("store"), place.path("elsewhere")).unwrap();
@@ -191,9 +265,14 @@ fn a_team_that_waits_can_be_moved_with_its_database_or_without() {
         let given = answers(&place);
         answer(&place, &given).end().expect(0);
         // The replies lie outside of it: whoever moved it vouches for it, once.
-        place.host(&["run", "--recover_path", "store", "--trust"]).expect(4);
+        place
+            .host(&["run", "--recover_path", "store", "--trust"])
+            .expect(4);
         finish(&place);
-        assert_eq!(contents(&place)[1..4], ["painted green", "counted", "\"fine\""]);
+        assert_eq!(
+            contents(&place)[1..4],
+            ["painted green", "counted", "\"fine\""]
+        );
     }
 }
 
@@ -220,14 +299,26 @@ fn a_kill_around_a_question_changes_nothing() {
     calm.run().expect(4);
     finish(&calm);
     let expected = essence_without_checkpoints(calm.team_json());
-    let first = calm.recorded().iter().position(|line| line["kind"] == "run-ended").unwrap() + 1;
+    let first = calm
+        .recorded()
+        .iter()
+        .position(|line| line["kind"] == "run-ended")
+        .unwrap()
+        + 1;
     for n in 1..=first {
         let place = disturbed(&[n, 2, 1]);
-        assert_eq!(essence_without_checkpoints(place.team_json()), expected, "killed after {n} lines");
+        assert_eq!(
+            essence_without_checkpoints(place.team_json()),
+            expected,
+            "killed after {n} lines"
+        );
         let lines = place.recorded();
         stream::assert_numbered(&lines);
         stream::assert_paid_once(&lines);
-        assert_eq!(stream::of_kind(&lines, "request-answered").len(), ANSWERS.len());
+        assert_eq!(
+            stream::of_kind(&lines, "request-answered").len(),
+            ANSWERS.len()
+        );
     }
 }
 
@@ -246,14 +337,22 @@ fn a_kill_around_an_answer_loses_it_or_keeps_it_but_never_halves_or_doubles_it()
         let told = process.kill();
         // Whoever was told that it is answered can rely on it.
         let kept = stream::of_kind(&place.recorded(), "request-answered").len();
-        assert!(kept == given.len() || kept == 0 && told.stderr.is_empty(), "{kept} after {}", told.stderr);
+        assert!(
+            kept == given.len() || kept == 0 && told.stderr.is_empty(),
+            "{kept} after {}",
+            told.stderr
+        );
         let code = if kept == 0 { 0 } else { 2 };
         answer(&place, &given).end().expect(code);
         let mut process = place.start(&["run", "--recover_path", "store", "--events", "-"]);
         (0..n).map_while(|_| process.next()).count();
         process.kill();
         finish(&place);
-        assert_eq!(essence_without_checkpoints(place.team_json()), expected, "killed after {n} turns");
+        assert_eq!(
+            essence_without_checkpoints(place.team_json()),
+            expected,
+            "killed after {n} turns"
+        );
     }
 }
 
@@ -280,23 +379,39 @@ config = { steps = [{ sleep = "BUSY" }] }
 
 #[test]
 fn an_answer_that_does_not_come_in_time_is_replaced_by_the_default_or_the_question_fails() {
-    let team = |default: &str, busy: &str| Place::with(&EXPIRES.replace("DEFAULT", default).replace("BUSY", busy));
+    let team = |default: &str, busy: &str| {
+        Place::with(&EXPIRES.replace("DEFAULT", default).replace("BUSY", busy))
+    };
     // While the others are still at work.
     let place = team(", default = \"later\"", "4s");
     let lines = place.run().expect(0).events();
     let answered = stream::of_kind(&lines, "request-answered");
-    assert_eq!((&answered[0]["by"], &answered[0]["answer"]), (&json!("default"), &json!("later")));
+    assert_eq!(
+        (&answered[0]["by"], &answered[0]["answer"]),
+        (&json!("default"), &json!("later"))
+    );
     assert_eq!(contents(&place)[1], "later");
     // Between two runs.
     for (default, code) in [(", default = \"later\"", 0), ("", 3)] {
         let place = team(default, "1ms");
         place.run().expect(4);
         std::thread::sleep(Duration::from_millis(2100));
-        let late = place.host(&["answer", "store", "ask-0-0-0-0=yes"]).expect(2);
-        assert!(late.stderr.contains("the time to answer request `ask-0-0-0-0` was over"), "{}", late.stderr);
+        let late = place
+            .host(&["answer", "store", "ask-0-0-0-0=yes"])
+            .expect(2);
+        assert!(
+            late.stderr
+                .contains("the time to answer request `ask-0-0-0-0` was over"),
+            "{}",
+            late.stderr
+        );
         let ended = place.resume().expect(code);
         if code == 3 {
-            assert!(ended.stderr.contains("error: nobody answered in time"), "{}", ended.stderr);
+            assert!(
+                ended.stderr.contains("error: nobody answered in time"),
+                "{}",
+                ended.stderr
+            );
             // A failure of its own making: it asks afresh.
             place.resume().expect(4);
         }
@@ -305,16 +420,23 @@ fn an_answer_that_does_not_come_in_time_is_replaced_by_the_default_or_the_questi
 
 #[test]
 fn an_answer_reaches_a_team_that_runs() {
-    let busy = EXPIRES.replace(", expires = \"2s\" DEFAULT", "").replace("BUSY", "2s");
+    let busy = EXPIRES
+        .replace(", expires = \"2s\" DEFAULT", "")
+        .replace("BUSY", "2s");
     let place = Place::with(&busy);
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
     process.until("request-opened", Some("A"));
     let refused = place.host(&["answer", "store", "ask-9=yes"]).expect(2);
     let said = "there is no open request `ask-9`; open requests: `ask-0-0-0-0`";
     assert!(refused.stderr.contains(said), "{}", refused.stderr);
-    place.host(&["answer", "store", "ask-0-0-0-0=yes"]).expect(0);
+    place
+        .host(&["answer", "store", "ask-0-0-0-0=yes"])
+        .expect(0);
     let finished = process.until("action-finished", Some("A"));
-    assert_eq!((&finished["output"]["content"], &finished["attempt"]), (&json!("yes"), &json!(2)));
+    assert_eq!(
+        (&finished["output"]["content"], &finished["attempt"]),
+        (&json!("yes"), &json!(2))
+    );
     process.end().expect(0);
 }
 
@@ -333,7 +455,10 @@ fn a_person_at_the_terminal_is_asked_until_an_answer_fits_and_the_run_goes_on() 
     terminal.until("> ");
     terminal.press("42\n");
     let shown = terminal.until("> ");
-    assert!(shown.contains("1) red") && shown.contains("2) green"), "{shown}");
+    assert!(
+        shown.contains("1) red") && shown.contains("2) green"),
+        "{shown}"
+    );
     terminal.press("2\n");
     terminal.until("and how large?");
     terminal.until("> ");
@@ -354,15 +479,23 @@ fn a_person_at_the_terminal_is_asked_until_an_answer_fits_and_the_run_goes_on() 
     terminal.press("\u{3}");
     let (code, shown) = terminal.end();
     assert_eq!(code, Some(130), "{shown}");
-    assert!(shown.contains("interrupted at step 3; saved in `store`; resume with:"), "{shown}");
-    assert!(shown.contains("\n  strata-host run --recover_path store\r\n"), "{shown}");
+    assert!(
+        shown.contains("interrupted at step 3; saved in `store`; resume with:"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("\n  strata-host run --recover_path store\r\n"),
+        "{shown}"
+    );
     assert_eq!(place.team_json()["strata"]["status"], "waiting");
     finish(&place);
 }
 
 #[test]
 fn a_question_at_the_terminal_ends_when_its_time_is_over_and_cannot_play_with_the_screen() {
-    let team = EXPIRES.replace("now?", "now\\u001b[2J?").replace("DEFAULT", ", default = \"later\"");
+    let team = EXPIRES
+        .replace("now?", "now\\u001b[2J?")
+        .replace("DEFAULT", ", default = \"later\"");
     let place = Place::with(&team.replace("sleep = \"BUSY\"", "ask = \"and then?\""));
     let mut terminal = Terminal::open(&place, &["run", "team.toml", "--storage", "store"]);
     terminal.until("now\u{fffd}[2J?");
@@ -380,13 +513,26 @@ fn a_question_at_the_terminal_ends_when_its_time_is_over_and_cannot_play_with_th
 
 #[test]
 fn a_question_that_would_keep_the_host_busy_is_refused_at_once_and_names_the_limit() {
-    let large: Vec<String> = (0..1_000).map(|n| format!(r"{{ pattern = '\p{{L}}{{100}}{n}' }}")).collect();
+    let large: Vec<String> = (0..1_000)
+        .map(|n| format!(r"{{ pattern = '\p{{L}}{{100}}{n}' }}"))
+        .collect();
     let kinds: Vec<String> = (0..500).map(|n| format!("{{ const = {n} }}")).collect();
     let cases = [
-        (format!("{{ anyOf = [{}] }}", large.join(", ")), "[]".to_owned(), "more than 64 patterns"),
-        ("{ items = { pattern = '^(?=(a|a)*$)(a|a)*(?!c)b$' } }".into(), "['a']".into(), "looks around or back"),
         (
-            format!("{{ items = {{ anyOf = [{}, {{ type = 'string' }}] }} }}", kinds.join(", ")),
+            format!("{{ anyOf = [{}] }}", large.join(", ")),
+            "[]".to_owned(),
+            "more than 64 patterns",
+        ),
+        (
+            "{ items = { pattern = '^(?=(a|a)*$)(a|a)*(?!c)b$' } }".into(),
+            "['a']".into(),
+            "looks around or back",
+        ),
+        (
+            format!(
+                "{{ items = {{ anyOf = [{}, {{ type = 'string' }}] }} }}",
+                kinds.join(", ")
+            ),
             format!("[{}]", vec!["'a'"; 10_000].join(", ")),
             "more than 4000000 steps",
         ),
@@ -398,7 +544,9 @@ fn a_question_that_would_keep_the_host_busy_is_refused_at_once_and_names_the_lim
              config = {{ steps = [{{ ask = \"q\", schema = {schema}, default = {default} }}] }}\n\
              [role.action.limits]\ncpu = \"20s\"\ntimeout = \"30s\"\n"
         ));
-        let ended = place.host(&["run", "team.toml", "--storage", "store"]).expect(3);
+        let ended = place
+            .host(&["run", "team.toml", "--storage", "store"])
+            .expect(3);
         assert!(ended.stderr.contains(expected), "{}", ended.stderr);
     }
 }

@@ -20,10 +20,18 @@ impl Place {
     /// A folder with the files of `fixtures/<name>` and the probe.
     pub fn of(fixture: &str) -> Self {
         let place = Self::empty();
-        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(fixture);
-        for entry in fs::read_dir(&from).unwrap_or_else(|error| panic!("{}: {error}", from.display())) {
+        let from = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("fixtures")
+            .join(fixture);
+        for entry in
+            fs::read_dir(&from).unwrap_or_else(|error| panic!("{}: {error}", from.display()))
+        {
             let entry = entry.unwrap();
-            fs::copy(entry.path(), place.path(&entry.file_name().to_string_lossy())).unwrap();
+            fs::copy(
+                entry.path(),
+                place.path(&entry.file_name().to_string_lossy()),
+            )
+            .unwrap();
         }
         place
     }
@@ -37,7 +45,9 @@ impl Place {
 
     /// A folder with nothing but the probe.
     pub fn empty() -> Self {
-        let place = Self { dir: tempfile::tempdir().unwrap() };
+        let place = Self {
+            dir: tempfile::tempdir().unwrap(),
+        };
         fs::copy(probe::component(), place.path("probe.wasm")).unwrap();
         place
     }
@@ -66,14 +76,27 @@ impl Place {
         // Compiled components are kept apart from the user's, the compiler for guests is not made once more.
         let cache = |name: &str| std::env::var_os(name).map(PathBuf::from);
         let home = || cache("XDG_CACHE_HOME").or_else(|| Some(cache("HOME")?.join(".cache")));
-        if let Some(wasm) = cache("STRATA_WASM_HOME").or_else(|| Some(home()?.join("strata/rust-wasm"))) {
+        if let Some(wasm) =
+            cache("STRATA_WASM_HOME").or_else(|| Some(home()?.join("strata/rust-wasm")))
+        {
             command.env("STRATA_WASM_HOME", wasm);
         }
-        command.env("XDG_CACHE_HOME", Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache"));
-        command.env("XDG_STATE_HOME", Path::new(env!("CARGO_TARGET_TMPDIR")).join("state"));
+        command.env(
+            "XDG_CACHE_HOME",
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache"),
+        );
+        command.env(
+            "XDG_STATE_HOME",
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join("state"),
+        );
         // Nor does the machine's user bind what is tested.
-        command.env("XDG_CONFIG_HOME", self.path("config")).env_remove("STRATA_POLICY");
-        command.env("NO_COLOR", "1").env_remove("STRATA_LOG").env_remove("RUST_BACKTRACE");
+        command
+            .env("XDG_CONFIG_HOME", self.path("config"))
+            .env_remove("STRATA_POLICY");
+        command
+            .env("NO_COLOR", "1")
+            .env_remove("STRATA_LOG")
+            .env_remove("RUST_BACKTRACE");
         command
     }
 

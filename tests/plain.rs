@@ -11,7 +11,8 @@ use crate::process::Ended;
 use crate::stream;
 
 /// The functions on texts, built once for all tests.
-static TEXT_TOOLS: LazyLock<std::path::PathBuf> = LazyLock::new(|| crate::probe::build("plugins/text-tools"));
+static TEXT_TOOLS: LazyLock<std::path::PathBuf> =
+    LazyLock::new(|| crate::probe::build("plugins/text-tools"));
 
 /// One role: a function that takes the idea, the probe, a function that takes what the team file says.
 const TEAM: &str = r#"schema = "strata.team/1"
@@ -50,17 +51,29 @@ fn team(wait: &str, title: &str) -> String {
 fn outputs(ended: &Ended) -> Vec<(String, Value)> {
     let lines = ended.events();
     let finished = stream::of_kind(&lines, "action-finished");
-    finished.iter().map(|line| (stream::text(&line["action"]).to_owned(), line["output"]["data"].clone())).collect()
+    finished
+        .iter()
+        .map(|line| {
+            (
+                stream::text(&line["action"]).to_owned(),
+                line["output"]["data"].clone(),
+            )
+        })
+        .collect()
 }
 
 fn measured() -> (String, Value) {
-    ("Measure".to_owned(), json!({ "words": 9, "sentences": 2, "longest": "That" }))
+    (
+        "Measure".to_owned(),
+        json!({ "words": 9, "sentences": 2, "longest": "That" }),
+    )
 }
 
 #[test]
 fn its_functions_are_described_checked_and_run() {
     let place = place("", "To be, or not?");
-    let described: Value = serde_json::from_str(&place.host(&["describe", "text.wasm"]).expect(0).stdout).unwrap();
+    let described: Value =
+        serde_json::from_str(&place.host(&["describe", "text.wasm"]).expect(0).stdout).unwrap();
     let told = described.to_string();
     for part in ["measure", "slug", "headed", "sentences"] {
         assert!(told.contains(part), "`{part}`: {told}");
@@ -69,23 +82,42 @@ fn its_functions_are_described_checked_and_run() {
     assert!(checked.stdout.contains("slug"), "{}", checked.stdout);
     let ended = place.run().expect(0);
     let name = ("Name".to_owned(), json!("to-be-or-not"));
-    assert_eq!(outputs(&ended), [measured(), ("Wait".to_owned(), Value::Null), name]);
+    assert_eq!(
+        outputs(&ended),
+        [measured(), ("Wait".to_owned(), Value::Null), name]
+    );
     assert_eq!(place.team_json()["strata"]["status"], "done");
 }
 
 #[test]
 fn what_is_no_function_of_it_is_refused_at_its_place() {
     let cases = [
-        ("function = \"measure\"", "function = \"mesure\"", "no function `mesure`; it has `headed`, `measure`, `slug`"),
-        ("function = \"measure\"\n", "", "`function = \"…\"` beside `component` calls one of its functions"),
+        (
+            "function = \"measure\"",
+            "function = \"mesure\"",
+            "no function `mesure`; it has `headed`, `measure`, `slug`",
+        ),
+        (
+            "function = \"measure\"\n",
+            "",
+            "`function = \"…\"` beside `component` calls one of its functions",
+        ),
         ("text = \"x\"", "txt = \"x\"", "`txt`"),
     ];
     for (old, new, expected) in cases {
         let place = place("", "x");
         place.write("team.toml", team("", "x").replacen(old, new, 1));
         let refused = place.host(&["check", "team.toml"]).expect(2);
-        assert!(refused.stderr.contains(expected), "`{expected}`: {}", refused.stderr);
-        assert!(refused.stderr.contains("--> team.toml:"), "{}", refused.stderr);
+        assert!(
+            refused.stderr.contains(expected),
+            "`{expected}`: {}",
+            refused.stderr
+        );
+        assert!(
+            refused.stderr.contains("--> team.toml:"),
+            "{}",
+            refused.stderr
+        );
     }
 }
 
@@ -96,7 +128,16 @@ fn its_error_is_a_fault_and_what_was_done_before_is_kept() {
     let told = "fault: A action 2 `Name` attempt 1: error: making a name of `!?`: it has neither letters nor digits";
     assert!(failed.stderr.contains(told), "{}", failed.stderr);
     place.write("team.toml", team("", "mended"));
-    let resumed = place.host(&["run", "team.toml", "--recover_path", "store", "--events", "-"]).expect(0);
+    let resumed = place
+        .host(&[
+            "run",
+            "team.toml",
+            "--recover_path",
+            "store",
+            "--events",
+            "-",
+        ])
+        .expect(0);
     assert_eq!(outputs(&resumed), [("Name".to_owned(), json!("mended"))]);
 }
 
@@ -110,7 +151,13 @@ fn it_is_locked_like_any_other() {
     changed.extend([0, 2, 1, b'x']);
     place.write("text.wasm", changed);
     let refused = place.host(&["run", "team.toml"]).expect(2);
-    assert!(refused.stderr.contains("the component `text.wasm` has the sha256"), "{}", refused.stderr);
+    assert!(
+        refused
+            .stderr
+            .contains("the component `text.wasm` has the sha256"),
+        "{}",
+        refused.stderr
+    );
 }
 
 #[test]
@@ -121,9 +168,18 @@ fn a_killed_run_goes_on_and_does_the_same_again() {
     process.signal(crate::process::Signal::KILL);
     process.end();
     let resumed = outputs(&place.resume().expect(0));
-    assert_eq!(resumed, [("Wait".to_owned(), Value::Null), ("Name".to_owned(), json!("the-end"))]);
+    assert_eq!(
+        resumed,
+        [
+            ("Wait".to_owned(), Value::Null),
+            ("Name".to_owned(), json!("the-end"))
+        ]
+    );
     let recorded = place.recorded();
-    assert_eq!(stream::actions(&recorded, "action-finished"), ["A.Measure", "A.Wait", "A.Name"]);
+    assert_eq!(
+        stream::actions(&recorded, "action-finished"),
+        ["A.Measure", "A.Wait", "A.Name"]
+    );
     let again = place.host(&["replay", "store", "--verify"]).expect(0);
     assert!(!again.stderr.contains("differ"), "{}", again.stderr);
 }
@@ -165,6 +221,10 @@ fn one_that_asks_for_an_operating_system_gets_what_is_granted() {
     for (grant, expected) in cases {
         let place = Place::with(&team(grant));
         place.write("count.wasm", wat::parse_str(VARIABLES).unwrap());
-        assert_eq!(outputs(&place.run().expect(0)), [("Count".to_owned(), json!(expected))], "{grant}");
+        assert_eq!(
+            outputs(&place.run().expect(0)),
+            [("Count".to_owned(), json!(expected))],
+            "{grant}"
+        );
     }
 }

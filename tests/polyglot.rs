@@ -17,7 +17,11 @@ fn copy() -> Place {
     let place = Place::empty();
     fs::create_dir_all(place.path(DIR).join("out")).unwrap();
     let sources = ["read", "measure", "explain", "render"].map(|name| format!("{DIR}/{name}"));
-    for source in sources.iter().map(String::as_str).chain(["plugins/text-tools"]) {
+    for source in sources
+        .iter()
+        .map(String::as_str)
+        .chain(["plugins/text-tools"])
+    {
         symlink(project().join(source), place.path(source)).unwrap();
     }
     for file in ["team.toml", "check.js", "in/harbour.csv"] {
@@ -26,24 +30,45 @@ fn copy() -> Place {
     }
     // Tools are set up and interpreters compiled, which takes longer than a run is waited for.
     let checked = place.command(&["check", TEAM]).output().unwrap();
-    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+    assert!(
+        checked.status.success(),
+        "{}",
+        String::from_utf8_lossy(&checked.stderr)
+    );
     place
 }
 
 #[test]
 fn roles_in_five_languages_make_one_page() {
     let place = copy();
-    let ended = place.host(&["run", TEAM, "--storage", "store", "--events", "-"]).expect(0);
+    let ended = place
+        .host(&["run", TEAM, "--storage", "store", "--events", "-"])
+        .expect(0);
     let finished = stream::actions(&ended.events(), "action-finished");
-    let roles = ["Reader.Read", "Meter.Measure", "Analyst.Explain", "Printer.Name", "Printer.Render", "Proof.Check"];
+    let roles = [
+        "Reader.Read",
+        "Meter.Measure",
+        "Analyst.Explain",
+        "Printer.Name",
+        "Printer.Render",
+        "Proof.Check",
+    ];
     assert_eq!(finished, roles);
     let page = String::from_utf8(place.read(PAGE)).unwrap();
-    for part in ["2026-05-10: 19.8 °C is far from", "<th>mean<td>", "<circle", "19.8 °C, 2026-05-10"] {
+    for part in [
+        "2026-05-10: 19.8 °C is far from",
+        "<th>mean<td>",
+        "<circle",
+        "19.8 °C, 2026-05-10",
+    ] {
         assert!(page.contains(part), "`{part}` is not in:\n{page}");
     }
     let events = ended.events();
     let last = *stream::of_kind(&events, "action-finished").last().unwrap();
-    assert_eq!(last["output"]["content"], "/out/the-harbour-in-may.html holds all 5 statements");
+    assert_eq!(
+        last["output"]["content"],
+        "/out/the-harbour-in-may.html holds all 5 statements"
+    );
     place.host(&["replay", "store", "--verify"]).expect(0);
 }
 
@@ -53,17 +78,50 @@ fn a_role_that_fails_is_mended_and_the_others_are_kept() {
     let team = String::from_utf8(place.read(TEAM)).unwrap();
     // A fault in the middle of three roles that the join waits for.
     let config = "config = { deviations = 2.5 }\n";
-    place.write(TEAM, team.replace(config, &format!("{config}[role.action.limits]\noutput = \"16B\"\n")));
+    place.write(
+        TEAM,
+        team.replace(
+            config,
+            &format!("{config}[role.action.limits]\noutput = \"16B\"\n"),
+        ),
+    );
     let failed = place.host(&["run", TEAM, "--storage", "store"]).expect(3);
-    assert!(failed.stderr.contains("fault: Analyst action 0 `Explain` attempt 1: "), "{}", failed.stderr);
+    assert!(
+        failed
+            .stderr
+            .contains("fault: Analyst action 0 `Explain` attempt 1: "),
+        "{}",
+        failed.stderr
+    );
     // What a component says that it takes is held against the team file before anything runs.
-    place.write(TEAM, team.replace("deviations = 2.5", "deviations = \"many\""));
-    let refused = place.host(&["run", TEAM, "--recover_path", "store"]).expect(2);
-    assert!(refused.stderr.contains("\"many\" is not of type \"number\""), "{}", refused.stderr);
+    place.write(
+        TEAM,
+        team.replace("deviations = 2.5", "deviations = \"many\""),
+    );
+    let refused = place
+        .host(&["run", TEAM, "--recover_path", "store"])
+        .expect(2);
+    assert!(
+        refused
+            .stderr
+            .contains("\"many\" is not of type \"number\""),
+        "{}",
+        refused.stderr
+    );
     place.write(TEAM, team);
-    let resumed = place.host(&["run", TEAM, "--recover_path", "store", "--events", "-"]).expect(0);
+    let resumed = place
+        .host(&["run", TEAM, "--recover_path", "store", "--events", "-"])
+        .expect(0);
     let finished = stream::actions(&resumed.events(), "action-finished");
-    assert_eq!(finished, ["Analyst.Explain", "Printer.Name", "Printer.Render", "Proof.Check"]);
+    assert_eq!(
+        finished,
+        [
+            "Analyst.Explain",
+            "Printer.Name",
+            "Printer.Render",
+            "Proof.Check"
+        ]
+    );
     assert!(place.path(PAGE).is_file());
 }
 
@@ -73,5 +131,9 @@ fn its_actions_pass_their_tests() {
     python::unittest(&dir.join("explain"), &project().join("guest-sdk/python"));
     let place = Place::empty();
     let files = ["action.c", "tests/measure.c"].map(|file| dir.join("measure").join(file));
-    c::unit_tests(&place, &project().join("guest-sdk/c"), &files.each_ref().map(std::path::PathBuf::as_path));
+    c::unit_tests(
+        &place,
+        &project().join("guest-sdk/c"),
+        &files.each_ref().map(std::path::PathBuf::as_path),
+    );
 }

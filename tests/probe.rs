@@ -18,5 +18,7 @@ pub fn build(dir: &str) -> PathBuf {
 
 /// The project's root.
 pub fn project() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests lie in the project")
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("the tests lie in the project")
 }

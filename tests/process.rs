@@ -43,8 +43,13 @@ pub struct Ended {
 impl Process {
     /// Starts a process.
     pub fn spawn(mut command: Command) -> Self {
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command
+            .spawn()
+            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
         let stdout = BufReader::new(child.stdout.take().expect("stdout is a pipe"));
         let mut stderr = child.stderr.take().expect("stderr is a pipe");
         let stderr = std::thread::spawn(move || {
@@ -53,14 +58,21 @@ impl Process {
             String::from_utf8_lossy(&bytes).into_owned()
         });
         let (watch, watched) = mpsc::channel();
-        let handle = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).expect("the process was just started");
+        let handle = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())
+            .expect("the process was just started");
         std::thread::spawn(move || {
             if watched.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
                 eprintln!("a process hangs and is killed");
                 let _ = pidfd_send_signal(&handle, Signal::KILL);
             }
         });
-        Self { child, stdout, read: String::new(), stderr, _watch: watch }
+        Self {
+            child,
+            stdout,
+            read: String::new(),
+            stderr,
+            _watch: watch,
+        }
     }
 
     /// Its id.
@@ -71,14 +83,17 @@ impl Process {
     /// The next line of stdout, an event; none at its end.
     pub fn next(&mut self) -> Option<Value> {
         let begin = self.read.len();
-        self.stdout.read_line(&mut self.read).expect("stdout is text");
+        self.stdout
+            .read_line(&mut self.read)
+            .expect("stdout is text");
         let line = &self.read[begin..];
         (!line.is_empty()).then(|| stream::parse_line(line))
     }
 
     /// Reads until an event of this kind, of this role where one is named.
     pub fn until(&mut self, kind: &str, role: Option<&str>) -> Value {
-        let wanted = |line: &Value| line["kind"] == kind && role.is_none_or(|role| line["role"] == role);
+        let wanted =
+            |line: &Value| line["kind"] == kind && role.is_none_or(|role| line["role"] == role);
         while let Some(line) = self.next() {
             if wanted(&line) {
                 return line;
@@ -91,9 +106,15 @@ impl Process {
     pub fn until_said(&mut self, part: &str) -> String {
         loop {
             let begin = self.read.len();
-            self.stdout.read_line(&mut self.read).expect("stdout is text");
+            self.stdout
+                .read_line(&mut self.read)
+                .expect("stdout is text");
             let line = &self.read[begin..];
-            assert!(!line.is_empty(), "`{part}` was not said; this was:\n{}", self.read);
+            assert!(
+                !line.is_empty(),
+                "`{part}` was not said; this was:\n{}",
+                self.read
+            );
             if line.contains(part) {
                 return line.to_owned();
             }
@@ -102,7 +123,8 @@ impl Process {
 
     /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
-        rustix::process::kill_process(Pid::from_child(&self.child), signal).expect("the process was not waited for");
+        rustix::process::kill_process(Pid::from_child(&self.child), signal)
+            .expect("the process was not waited for");
     }
 
     /// Kills it as `kill -9` does.
@@ -113,15 +135,25 @@ impl Process {
 
     /// Waits for its end while nobody reads what it writes; its exit code.
     pub fn wait_without_reading(mut self) -> Option<i32> {
-        self.child.wait().expect("the process can be waited for").code()
+        self.child
+            .wait()
+            .expect("the process can be waited for")
+            .code()
     }
 
     /// Waits for its end.
     pub fn end(mut self) -> Ended {
-        self.stdout.read_to_string(&mut self.read).expect("stdout is text");
+        self.stdout
+            .read_to_string(&mut self.read)
+            .expect("stdout is text");
         let status = self.child.wait().expect("the process can be waited for");
         let stderr = self.stderr.join().expect("stderr can be read");
-        Ended { code: status.code(), signal: status.signal(), stdout: self.read, stderr }
+        Ended {
+            code: status.code(),
+            signal: status.signal(),
+            stdout: self.read,
+            stderr,
+        }
     }
 }
 
@@ -134,7 +166,12 @@ impl Ended {
     /// Fails unless it ended with this code.
     #[track_caller]
     pub fn expect(self, code: i32) -> Self {
-        let Self { stdout, stderr, signal, .. } = &self;
+        let Self {
+            stdout,
+            stderr,
+            signal,
+            ..
+        } = &self;
         let what = format!("signal {signal:?}\n-- stdout\n{stdout}\n-- stderr\n{stderr}");
         assert_eq!(self.code, Some(code), "{what}");
         self

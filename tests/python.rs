@@ -16,11 +16,18 @@ use crate::scaffold::a_mistyped_config_is_refused;
 #[track_caller]
 pub fn unittest(dir: &Path, sdk: &Path) {
     let mut command = Command::new("python3");
-    command.args(["-m", "unittest", "discover", "--quiet"]).current_dir(dir);
-    command.env("PYTHONPATH", sdk).env("PYTHONDONTWRITEBYTECODE", "1");
+    command
+        .args(["-m", "unittest", "discover", "--quiet"])
+        .current_dir(dir);
+    command
+        .env("PYTHONPATH", sdk)
+        .env("PYTHONDONTWRITEBYTECODE", "1");
     let output = command.output().expect("python3 runs");
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && !said.contains("Ran 0 tests"), "{said}");
+    assert!(
+        output.status.success() && !said.contains("Ran 0 tests"),
+        "{said}"
+    );
 }
 
 /// Runs the host to its end, however long it takes: building and compiling an interpreter is more than the usual
@@ -43,32 +50,72 @@ fn the_sdk_passes_its_own_tests() {
 #[test]
 fn a_team_in_python_is_begun_tested_built_run_broken_and_mended() {
     let place = Place::empty();
-    place.host(&["new", "team", "press", "--lang", "python"]).expect(0);
+    place
+        .host(&["new", "team", "press", "--lang", "python"])
+        .expect(0);
     let sdk = place.host(&["sdk", "python"]).expect(0);
     let action = place.path("press/respond");
     unittest(&action, Path::new(sdk.stdout.trim()));
 
     let run = |code: i32| {
         let said = unhurried(&place, &["check", "press/team.toml"], 0);
-        assert_eq!(said.lines().filter(|line| *line == "building respond").count(), 1, "{said}");
-        place.host(&["run", "press/team.toml", "--storage", "store", "--events", "-", "--force"]).expect(code)
+        assert_eq!(
+            said.lines()
+                .filter(|line| *line == "building respond")
+                .count(),
+            1,
+            "{said}"
+        );
+        place
+            .host(&[
+                "run",
+                "press/team.toml",
+                "--storage",
+                "store",
+                "--events",
+                "-",
+                "--force",
+            ])
+            .expect(code)
     };
-    let done = run(0).events().into_iter().filter(|line| line["kind"] == "action-finished").collect::<Vec<_>>();
+    let done = run(0)
+        .events()
+        .into_iter()
+        .filter(|line| line["kind"] == "action-finished")
+        .collect::<Vec<_>>();
     assert_eq!(done.len(), 2);
-    assert!(done[1]["output"]["content"].as_str().unwrap().starts_with("At night the sea has no edge: it"));
+    assert!(
+        done[1]["output"]["content"]
+            .as_str()
+            .unwrap()
+            .starts_with("At night the sea has no edge: it")
+    );
     assert_eq!(done[1]["output"]["data"]["words"], 17);
 
     let again = place.host(&["build", "press/respond"]).expect(0);
     assert_eq!(again.stderr, "");
-    assert!(again.stdout.trim().ends_with("press/respond/target/guest/respond.wasm"), "{}", again.stdout);
+    assert!(
+        again
+            .stdout
+            .trim()
+            .ends_with("press/respond/target/guest/respond.wasm"),
+        "{}",
+        again.stdout
+    );
 
     let described = place.host(&["describe", "press/respond"]).expect(0).stdout;
-    assert!(described.contains("config") && !described.contains("functions"), "no tool's functions: {described}");
+    assert!(
+        described.contains("config") && !described.contains("functions"),
+        "no tool's functions: {described}"
+    );
 
     a_mistyped_config_is_refused(&place);
 
     let source = fs::read_to_string(action.join("action.py")).unwrap();
-    let broken = source.replace("return Output(", "raise ValueError(f\"no {cx.action} today\") or Output(");
+    let broken = source.replace(
+        "return Output(",
+        "raise ValueError(f\"no {cx.action} today\") or Output(",
+    );
     fs::write(action.join("action.py"), broken).unwrap();
     let ended = run(3);
     let expected = [
@@ -76,16 +123,42 @@ fn a_team_in_python_is_begun_tested_built_run_broken_and_mended() {
         "File \"action.py\", line ",
         "raise ValueError(f\"no {cx.action} today\")",
     ];
-    expected.iter().for_each(|part| assert!(ended.stderr.contains(part), "`{part}` is not in:\n{}", ended.stderr));
+    expected.iter().for_each(|part| {
+        assert!(
+            ended.stderr.contains(part),
+            "`{part}` is not in:\n{}",
+            ended.stderr
+        )
+    });
 
     // Mended, and with a package that lies beside it.
     wheel(&action);
-    fs::write(action.join("requirements.txt"), "./shout-1.0-py3-none-any.whl\n").unwrap();
-    let mended = source.replace("return Output(reply.text", "import shout\n    return Output(shout.loud(reply.text)");
+    fs::write(
+        action.join("requirements.txt"),
+        "./shout-1.0-py3-none-any.whl\n",
+    )
+    .unwrap();
+    let mended = source.replace(
+        "return Output(reply.text",
+        "import shout\n    return Output(shout.loud(reply.text)",
+    );
     fs::write(action.join("action.py"), mended).unwrap();
     unhurried(&place, &["check", "press/team.toml"], 0);
-    let ended = place.host(&["run", "press/team.toml", "--recover_path", "store", "--events", "-"]).expect(0);
-    assert!(ended.stdout.contains("AT NIGHT THE SEA HAS NO EDGE: IT"), "{}", ended.stdout);
+    let ended = place
+        .host(&[
+            "run",
+            "press/team.toml",
+            "--recover_path",
+            "store",
+            "--events",
+            "-",
+        ])
+        .expect(0);
+    assert!(
+        ended.stdout.contains("AT NIGHT THE SEA HAS NO EDGE: IT"),
+        "{}",
+        ended.stdout
+    );
 }
 
 /// Puts a package for pip beside an action.
@@ -98,7 +171,11 @@ fn wheel(dir: &Path) {
         wheel = zipfile.ZipFile('shout-1.0-py3-none-any.whl', 'w')\n\
         [wheel.writestr(name, text) for name, text in files.items()]\n\
         wheel.close()\n";
-    let status = Command::new("python3").args(["-c", script]).current_dir(dir).status().expect("python3 runs");
+    let status = Command::new("python3")
+        .args(["-c", script])
+        .current_dir(dir)
+        .status()
+        .expect("python3 runs");
     assert!(status.success());
 }
 
@@ -107,8 +184,18 @@ fn without_a_python_that_can_build_it_is_said_what_to_install() {
     let poor = "#!/bin/sh\n[ \"$1\" = -c ] && echo 3 11 /nowhere && exit\necho No module named venv\nexit 1\n";
     let old = "#!/bin/sh\necho 2 7 /usr\n";
     let cases = [
-        (None, &["running `python3`", "apt install python3 python3-venv"][..]),
-        (Some(poor), &["setting up a python environment", "apt install python3-venv", "No module named venv"]),
+        (
+            None,
+            &["running `python3`", "apt install python3 python3-venv"][..],
+        ),
+        (
+            Some(poor),
+            &[
+                "setting up a python environment",
+                "apt install python3-venv",
+                "No module named venv",
+            ],
+        ),
         (Some(old), &["setting up python3", "python 3.9 or later"]),
     ];
     for (python, expected) in cases {
@@ -118,30 +205,50 @@ fn without_a_python_that_can_build_it_is_said_what_to_install() {
         fs::create_dir(place.path("bin")).unwrap();
         if let Some(script) = python {
             place.write("bin/python3", script);
-            fs::set_permissions(place.path("bin/python3"), fs::Permissions::from_mode(0o755)).unwrap();
+            fs::set_permissions(place.path("bin/python3"), fs::Permissions::from_mode(0o755))
+                .unwrap();
         }
         let mut command = place.command(&["build", "greet"]);
-        let output =
-            command.env("PATH", place.path("bin")).env("XDG_CACHE_HOME", place.path("cache")).output().unwrap();
+        let output = command
+            .env("PATH", place.path("bin"))
+            .env("XDG_CACHE_HOME", place.path("cache"))
+            .output()
+            .unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{said}");
-        expected.iter().for_each(|part| assert!(said.contains(part), "`{part}` is not in:\n{said}"));
+        expected
+            .iter()
+            .for_each(|part| assert!(said.contains(part), "`{part}` is not in:\n{said}"));
     }
 }
 
 #[test]
 fn what_python_cannot_load_is_told_with_its_place() {
     let cases = [
-        ("def f(:\n    pass\n", &["action.py", "line 1", "SyntaxError"][..]),
-        ("x = 1\n1 / 0\n", &["File \"action.py\", line 2", "ZeroDivisionError: division by zero"]),
-        ("def f(cx): return 'x'\n", &["no function of the module `action` is marked with `@action`"]),
+        (
+            "def f(:\n    pass\n",
+            &["action.py", "line 1", "SyntaxError"][..],
+        ),
+        (
+            "x = 1\n1 / 0\n",
+            &[
+                "File \"action.py\", line 2",
+                "ZeroDivisionError: division by zero",
+            ],
+        ),
+        (
+            "def f(cx): return 'x'\n",
+            &["no function of the module `action` is marked with `@action`"],
+        ),
     ];
     for (source, expected) in cases {
         let place = Place::empty();
         fs::create_dir(place.path("bad")).unwrap();
         place.write("bad/action.py", source);
         let said = unhurried(&place, &["build", "bad"], 2);
-        expected.iter().for_each(|part| assert!(said.contains(part), "`{part}` is not in:\n{said}"));
+        expected
+            .iter()
+            .for_each(|part| assert!(said.contains(part), "`{part}` is not in:\n{said}"));
     }
 }
 

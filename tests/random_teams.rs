@@ -44,7 +44,11 @@ fn with_and_without_faults(team: &str, dice: &mut Dice) -> (String, String) {
 fn undisturbed(team: &str, seed: u64) -> (Place, Option<i32>) {
     let place = Place::with(team);
     let ended = place.run();
-    assert!([Some(0), Some(6)].contains(&ended.code), "seed {seed}: {}\n{team}", ended.stderr);
+    assert!(
+        [Some(0), Some(6)].contains(&ended.code),
+        "seed {seed}: {}\n{team}",
+        ended.stderr
+    );
     (place, ended.code)
 }
 
@@ -59,7 +63,10 @@ fn disturbed(team: &str, seed: u64, expected: Option<i32>, dice: &mut Dice) -> P
         let told = (0..lines).map_while(|_| process.next()).count();
         std::thread::sleep(Duration::from_micros(dice.below(3000)));
         process.kill();
-        assert!(told > 0 || place.path("store/team.db").exists(), "seed {seed}: nothing was begun");
+        assert!(
+            told > 0 || place.path("store/team.db").exists(),
+            "seed {seed}: nothing was begun"
+        );
         args = vec!["run", "--recover_path", "store", "--events", "-"];
     }
     let ended = |code: Option<i32>| match code {
@@ -100,14 +107,22 @@ fn random_teams_that_park_their_faults_end_alike_whenever_those_are_mended() {
         let dice = &mut Dice::new(seed);
         let (faulty, faultless) = with_and_without_faults(&network::team(dice), dice);
         let (calm, code) = undisturbed(&faultless, seed);
-        assert_eq!(code, Some(0), "seed {seed}: every join gets what it waits for");
+        assert_eq!(
+            code,
+            Some(0),
+            "seed {seed}: every join gets what it waits for"
+        );
         let rough = disturbed(&faulty, seed, code, dice);
         let finished = |place| {
             let mut actions = stream::actions(&recorded(place), "action-finished");
             actions.sort_unstable();
             actions
         };
-        assert_eq!(finished(&rough), finished(&calm), "seed {seed}: none ran twice");
+        assert_eq!(
+            finished(&rough),
+            finished(&calm),
+            "seed {seed}: none ran twice"
+        );
         let ends = [&rough, &calm].map(|place| network::outcome(&place.team_json()));
         assert_eq!(ends[0], ends[1], "seed {seed}:\n{faulty}");
     }

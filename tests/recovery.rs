@@ -53,12 +53,21 @@ fn a_saved_team_is_found_by_its_directory_and_by_its_file_with_and_without_the_t
     ];
     for args in cases {
         let place = failed();
-        let args: Vec<String> =
-            args.iter().map(|arg| arg.replace('@', &place.path("").display().to_string())).collect();
-        let args: Vec<&str> =
-            ["run"].into_iter().chain(args.iter().map(String::as_str)).chain(["--events", "-"]).collect();
+        let args: Vec<String> = args
+            .iter()
+            .map(|arg| arg.replace('@', &place.path("").display().to_string()))
+            .collect();
+        let args: Vec<&str> = ["run"]
+            .into_iter()
+            .chain(args.iter().map(String::as_str))
+            .chain(["--events", "-"])
+            .collect();
         let ended = place.host(&args).expect(0);
-        assert_eq!(stream::actions(&ended.events(), "action-started"), ["A.Two", "B.Three"], "{args:?}");
+        assert_eq!(
+            stream::actions(&ended.events(), "action-started"),
+            ["A.Two", "B.Three"],
+            "{args:?}"
+        );
         assert_eq!(place.team_json()["strata"]["status"], "done", "{args:?}");
     }
 }
@@ -77,12 +86,22 @@ fn team_json_alone_is_enough_wherever_it_lies() {
     for name in ["store/team.json", "copied/team.json"] {
         let place = failed();
         fs::create_dir(place.path("copied")).unwrap();
-        fs::copy(place.path("store/team.json"), place.path("copied/team.json")).unwrap();
+        fs::copy(
+            place.path("store/team.json"),
+            place.path("copied/team.json"),
+        )
+        .unwrap();
         if name.starts_with("store") {
             fs::remove_file(place.path("store/team.db")).unwrap();
         }
-        let ended = place.host(&["run", "--recover_path", name, "--events", "-"]).expect(0);
-        assert_eq!(stream::actions(&ended.events(), "action-started"), ["A.Two", "B.Three"], "{name}");
+        let ended = place
+            .host(&["run", "--recover_path", name, "--events", "-"])
+            .expect(0);
+        assert_eq!(
+            stream::actions(&ended.events(), "action-started"),
+            ["A.Two", "B.Three"],
+            "{name}"
+        );
     }
 }
 
@@ -98,7 +117,12 @@ fn a_resume_that_does_not_name_its_mended_team_file_says_how_to_go_by_it() {
     let again = place.resume().expect(3);
     let said = format!("`team.toml` has changed since; `{hint}` uses it\n");
     assert_eq!(again.stderr.matches(&said).count(), 1, "{}", again.stderr);
-    unsaid(&place.host(&["run", "team.toml", "--recover_path", "store"]).expect(0).stderr);
+    unsaid(
+        &place
+            .host(&["run", "team.toml", "--recover_path", "store"])
+            .expect(0)
+            .stderr,
+    );
     // Nothing is left to go by it.
     place.write("team.toml", "");
     unsaid(&place.resume().expect(0).stderr);
@@ -107,10 +131,24 @@ fn a_resume_that_does_not_name_its_mended_team_file_says_how_to_go_by_it() {
 #[test]
 fn an_idea_given_with_a_resume_is_ignored_with_a_warning() {
     let place = failed();
-    let ended = place.host(&["run", "another idea", "--recover_path", "store", "--events", "-"]).expect(0);
-    assert!(ended.stderr.contains("warning: the idea is ignored"), "{}", ended.stderr);
+    let ended = place
+        .host(&[
+            "run",
+            "another idea",
+            "--recover_path",
+            "store",
+            "--events",
+            "-",
+        ])
+        .expect(0);
+    assert!(
+        ended.stderr.contains("warning: the idea is ignored"),
+        "{}",
+        ended.stderr
+    );
     assert_eq!(place.team_json()["idea"], "go");
-    let outputs = stream::of_kind(&ended.events(), "action-finished")[0]["output"]["content"].clone();
+    let outputs =
+        stream::of_kind(&ended.events(), "action-finished")[0]["output"]["content"].clone();
     assert_eq!(outputs, "two of go");
     stream::assert_one_idea(&place.recorded());
 }
@@ -120,10 +158,17 @@ fn resuming_a_finished_team_runs_nothing_and_changes_nothing() {
     let place = failed();
     place.resume().expect(0);
     let before = (place.read("store/team.json"), place.recorded());
-    for args in [&["run", "--recover_path", "store"][..], &["run", "team.toml", "--recover_path", "store/team.json"]] {
+    for args in [
+        &["run", "--recover_path", "store"][..],
+        &["run", "team.toml", "--recover_path", "store/team.json"],
+    ] {
         let ended = place.host(&[args, &["--events", "-"]].concat()).expect(0);
         assert_eq!(ended.stdout, "");
-        assert!(ended.stderr.contains("nothing is left to run"), "{}", ended.stderr);
+        assert!(
+            ended.stderr.contains("nothing is left to run"),
+            "{}",
+            ended.stderr
+        );
         assert_eq!((place.read("store/team.json"), place.recorded()), before);
     }
 }
@@ -140,9 +185,19 @@ fn a_team_json_changed_by_hand_beside_its_database_is_not_looked_at_and_that_is_
         assert_ne!(edited, text);
         place.write("store/team.json", &edited);
         let ended = place.resume().expect(0);
-        assert!(ended.stderr.contains("differs from `team.db`, which is used"), "{}", ended.stderr);
+        assert!(
+            ended
+                .stderr
+                .contains("differs from `team.db`, which is used"),
+            "{}",
+            ended.stderr
+        );
         let expected = if finished { "stay" } else { "go" };
-        assert_eq!(place.team_json()["idea"], expected, "a finished team's file is left alone");
+        assert_eq!(
+            place.team_json()["idea"],
+            expected,
+            "a finished team's file is left alone"
+        );
     }
 }
 
@@ -190,8 +245,12 @@ config = { trap = ["1/M/1/2", "1/M/1/3"], wait = ["1/M/1/1", "1/M/1/4"] }
 /// What an attempt of `Show` was given, as it told in its log.
 fn given(ended: &Ended, attempt: u32) -> String {
     let begin = format!("given 1/M/1/{attempt} ");
-    let told = ended.stderr.lines().find_map(|line| line.split_once(&begin));
-    let (_, text) = told.unwrap_or_else(|| panic!("attempt {attempt} told nothing:\n{}", ended.stderr));
+    let told = ended
+        .stderr
+        .lines()
+        .find_map(|line| line.split_once(&begin));
+    let (_, text) =
+        told.unwrap_or_else(|| panic!("attempt {attempt} told nothing:\n{}", ended.stderr));
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<String>();
     values.next().unwrap().unwrap()
 }
@@ -215,11 +274,16 @@ fn every_attempt_of_an_action_is_given_the_same_bytes() {
     let stopped = stopped.end().expect(130);
     fs::create_dir(place.path("cold")).unwrap();
     fs::rename(place.path("store/team.json"), place.path("cold/team.json")).unwrap();
-    let ended = place.host(&["run", "--recover_path", "cold/team.json", "--events", "-"]).expect(0);
+    let ended = place
+        .host(&["run", "--recover_path", "cold/team.json", "--events", "-"])
+        .expect(0);
 
     let first = given(&killed, 1);
     for part in ["first", "second", "a mirror", "Before of 2 news", "ü"] {
-        assert!(first.contains(part), "`{part}` is not in what was given:\n{first}");
+        assert!(
+            first.contains(part),
+            "`{part}` is not in what was given:\n{first}"
+        );
     }
     assert!(!first.contains("late mail"), "{first}");
     let later = [&faulted[0], &faulted[1], &stopped, &ended];
@@ -231,7 +295,10 @@ fn every_attempt_of_an_action_is_given_the_same_bytes() {
         .iter()
         .map(|line| line["output"]["content"].clone())
         .collect();
-    assert_eq!(outputs, ["Show of 2 news", "Before of 1 news", "Show of 1 news"]);
+    assert_eq!(
+        outputs,
+        ["Show of 2 news", "Before of 1 news", "Show of 1 news"]
+    );
 }
 
 #[test]
@@ -249,8 +316,13 @@ fn a_component_that_no_other_was_before_is_not_told_as_replaced() {
     );
     fs::create_dir(place.path("store")).unwrap();
     let env = format!("{{ \"desc\": \"\", \"roles\": {{ \"A\": {role} }}, \"history\": \"\" }}");
-    place.write("store/team.json", format!("{{ \"env\": {env}, \"investment\": 3.0, \"idea\": \"go\" }}"));
-    let ended = place.host(&["run", "team.toml", "--recover_path", "store"]).expect(0);
+    place.write(
+        "store/team.json",
+        format!("{{ \"env\": {env}, \"investment\": 3.0, \"idea\": \"go\" }}"),
+    );
+    let ended = place
+        .host(&["run", "team.toml", "--recover_path", "store"])
+        .expect(0);
     assert!(!ended.stderr.contains("replaced"), "{}", ended.stderr);
 }
 
@@ -267,7 +339,10 @@ fn an_edited_copy_may_leave_things_out_and_call_roles_by_their_profiles() {
         edit(&mut saved);
         let _ = fs::remove_dir_all(place.path("copy"));
         place.write("copy/team.json", saved.to_string());
-        let events = place.host(&["run", "--recover_path", "copy", "--events", "-"]).expect(0).events();
+        let events = place
+            .host(&["run", "--recover_path", "copy", "--events", "-"])
+            .expect(0)
+            .events();
         assert_eq!(stream::actions(&events, "action-started"), ["RoleA.b"]);
     };
     let removed = |at: &'static str, keys: &'static [&'static str]| {
@@ -304,31 +379,53 @@ fn an_edited_message_counts_wherever_it_is_edited_in_a_copy() {
     let edited = |pointers: &[&str], code: i32| {
         let mut saved = place.team_json();
         for (n, pointer) in (0..).zip(pointers) {
-            let message = saved.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer}"));
+            let message = saved
+                .pointer_mut(pointer)
+                .unwrap_or_else(|| panic!("{pointer}"));
             message["content"] = format!("edited{}", "!".repeat(n)).into();
         }
         let _ = fs::remove_dir_all(place.path("copy"));
         place.write("copy/team.json", saved.to_string());
         place.host(&["run", "--recover_path", "copy"]).expect(code)
     };
-    let listed = format!("/strata/messages/{}", place.team_json()["strata"]["buffers"]["B"][0].as_str().unwrap());
+    let listed = format!(
+        "/strata/messages/{}",
+        place.team_json()["strata"]["buffers"]["B"][0]
+            .as_str()
+            .unwrap()
+    );
     let history = "/env/history/storage/1";
     let memory = "/env/roles/A/rc/memory/storage/1";
-    for pointer in [&*listed, history, memory, "/env/roles/B/latest_observed_msg"] {
+    for pointer in [
+        &*listed,
+        history,
+        memory,
+        "/env/roles/B/latest_observed_msg",
+    ] {
         edited(&[pointer], 0);
         let saved: Value = serde_json::from_slice(&place.read("copy/team.json")).unwrap();
-        for said in [&saved["env"]["history"]["storage"][1], saved.pointer(memory).unwrap()] {
+        for said in [
+            &saved["env"]["history"]["storage"][1],
+            saved.pointer(memory).unwrap(),
+        ] {
             assert_eq!(said["content"], "edited", "{pointer}");
         }
-        assert_eq!(saved["env"]["history"]["storage"][2]["content"], "heard edited", "{pointer}");
+        assert_eq!(
+            saved["env"]["history"]["storage"][2]["content"], "heard edited",
+            "{pointer}"
+        );
     }
     let refused = edited(&[history, memory], 2).stderr;
-    assert!(refused.contains("says something else of message") && refused.contains(memory), "{refused}");
+    assert!(
+        refused.contains("says something else of message") && refused.contains(memory),
+        "{refused}"
+    );
 }
 
 #[test]
 fn a_fault_stays_open_until_its_action_is_tried_again() {
-    let place = Place::with(&FAILS.replace("name = \"fails\"", "name = \"fails\"\non_fault = \"park\""));
+    let place =
+        Place::with(&FAILS.replace("name = \"fails\"", "name = \"fails\"\non_fault = \"park\""));
     place.write(
         "team.toml",
         String::from_utf8(place.read("team.toml")).unwrap()
@@ -336,19 +433,51 @@ fn a_fault_stays_open_until_its_action_is_tried_again() {
         watch = [\"UserRequirement\"]\n[[role.action]]\nname = \"c\"\ncomponent = \"probe.wasm\"\n[[role]]\n\
         name = \"D\"\nwatch = [\"c\"]\n[[role.action]]\nname = \"d\"\ncomponent = \"probe.wasm\"\n",
     );
-    place.host(&["run", "team.toml", "--storage", "store", "--max-steps", "1"]).expect(7);
+    place
+        .host(&["run", "team.toml", "--storage", "store", "--max-steps", "1"])
+        .expect(7);
     let open = place.team_json()["strata"]["faults"].clone();
-    assert_eq!((&open[0]["role"], &open[0]["kind"]), (&"A".into(), &"trap".into()));
+    assert_eq!(
+        (&open[0]["role"], &open[0]["kind"]),
+        (&"A".into(), &"trap".into())
+    );
     // Nothing may start, so nothing was tried.
-    let again = place.host(&["run", "--recover_path", "store", "--max-steps", "1", "--json"]).expect(7);
+    let again = place
+        .host(&[
+            "run",
+            "--recover_path",
+            "store",
+            "--max-steps",
+            "1",
+            "--json",
+        ])
+        .expect(7);
     let told: Value = serde_json::from_str(&again.stdout).unwrap();
-    assert_eq!((&told["faults"][0]["kind"], told["faults"].as_array().unwrap().len()), (&"trap".into(), 1));
+    assert_eq!(
+        (
+            &told["faults"][0]["kind"],
+            told["faults"].as_array().unwrap().len()
+        ),
+        (&"trap".into(), 1)
+    );
     assert_eq!(place.team_json()["strata"]["faults"], open);
     let inspected = place.host(&["inspect", "store"]).expect(0).stdout;
-    assert!(inspected.contains("trap: wasm `unreachable`"), "{inspected}");
+    assert!(
+        inspected.contains("trap: wasm `unreachable`"),
+        "{inspected}"
+    );
     // A `team.json` alone knows of it, too.
     place.write("copy/team.json", place.read("store/team.json"));
-    let copied = place.host(&["run", "--recover_path", "copy", "--max-steps", "1", "--json"]).expect(7);
+    let copied = place
+        .host(&[
+            "run",
+            "--recover_path",
+            "copy",
+            "--max-steps",
+            "1",
+            "--json",
+        ])
+        .expect(7);
     assert!(copied.stdout.contains("unreachable"), "{}", copied.stdout);
     place.resume().expect(0);
     assert_eq!(place.team_json()["strata"]["faults"], serde_json::json!([]));
@@ -358,11 +487,22 @@ fn a_fault_stays_open_until_its_action_is_tried_again() {
 fn who_goes_by_a_storage_is_told_that_its_team_json_was_changed_by_hand() {
     let place = failed();
     let text = String::from_utf8(place.read("store/team.json")).unwrap();
-    place.write("store/team.json", text.replace("\"idea\": \"go\"", "\"idea\": \"stay\""));
+    place.write(
+        "store/team.json",
+        text.replace("\"idea\": \"go\"", "\"idea\": \"stay\""),
+    );
     let told = |args: &[&str], code: i32| {
-        place.host(args).expect(code).stderr.contains("`team.json` in `store` differs from `team.db`")
+        place
+            .host(args)
+            .expect(code)
+            .stderr
+            .contains("`team.json` in `store` differs from `team.db`")
     };
-    for args in [&["inspect", "store"][..], &["inspect", "store/team.json"], &["checkpoints", "store"]] {
+    for args in [
+        &["inspect", "store"][..],
+        &["inspect", "store/team.json"],
+        &["checkpoints", "store"],
+    ] {
         assert!(told(args, 0), "{args:?}");
     }
     assert!(told(&["fork", "store", "--at", "main-0"], 0));
@@ -377,13 +517,21 @@ fn a_copy_that_is_no_json_says_where() {
     let place = failed();
     let text = String::from_utf8(place.read("store/team.json")).unwrap();
     let deep = format!("\"deep\": {}{}", "[".repeat(130), "]".repeat(130));
-    for (bad, part) in
-        [("\"idea\": 1, \"idea\": 2", "appears twice"), (&*deep, "recursion limit"), ("\"x\": 1e400", "out of range")]
-    {
-        place.write("copy/team.json", text.replacen("{", &format!("{{{bad},"), 1));
+    for (bad, part) in [
+        ("\"idea\": 1, \"idea\": 2", "appears twice"),
+        (&*deep, "recursion limit"),
+        ("\"x\": 1e400", "out of range"),
+    ] {
+        place.write(
+            "copy/team.json",
+            text.replacen("{", &format!("{{{bad},"), 1),
+        );
         for args in [&["inspect", "copy"][..], &["run", "--recover_path", "copy"]] {
             let stderr = place.host(args).expect(2).stderr;
-            assert!(stderr.contains(part) && stderr.contains("line "), "{stderr}");
+            assert!(
+                stderr.contains(part) && stderr.contains("line "),
+                "{stderr}"
+            );
         }
     }
 }

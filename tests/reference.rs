@@ -11,8 +11,7 @@ use std::fs;
 use crate::probe::project;
 
 /// Said at the head of each page.
-const MADE: &str =
-    "<!-- Made from the program by `BLESS=1 cargo test -p strata-tests reference`; not to be edited. -->\n\n";
+const MADE: &str = "<!-- Made from the program by `BLESS=1 cargo test -p strata-tests reference`; not to be edited. -->\n\n";
 
 /// Holds a page against what it should be.
 fn check(page: &str, made: &str) {
@@ -22,8 +21,14 @@ fn check(page: &str, made: &str) {
         fs::write(&file, &made).unwrap();
     }
     let stands = fs::read_to_string(&file).unwrap_or_default();
-    let differs = stands.lines().zip(made.lines()).find(|(stands, made)| stands != made);
-    assert!(stands == made, "{page}.md is not what the program says, first at {differs:?}; run with BLESS=1");
+    let differs = stands
+        .lines()
+        .zip(made.lines())
+        .find(|(stands, made)| stands != made);
+    assert!(
+        stands == made,
+        "{page}.md is not what the program says, first at {differs:?}; run with BLESS=1"
+    );
 }
 
 /// A text for a cell of a table.
@@ -31,7 +36,13 @@ fn cell(text: &str) -> String {
     let text = text.replace('|', "\\|").replace('\n', " ");
     // What stands between backquotes is shown as it is.
     let pieces = text.split('`').enumerate();
-    let shown = pieces.map(|(n, piece)| if n % 2 == 0 { piece.replace('<', "&lt;") } else { piece.to_owned() });
+    let shown = pieces.map(|(n, piece)| {
+        if n % 2 == 0 {
+            piece.replace('<', "&lt;")
+        } else {
+            piece.to_owned()
+        }
+    });
     shown.collect::<Vec<_>>().join("`")
 }
 

@@ -41,7 +41,9 @@ config = { steps = [{ get = "k", scope = "tally" }, { say = "three {inputs} {rea
 fn recorded() -> Place {
     let place = Place::with(TEAM);
     place.write("replies.toml", "[[reply]]\ntext = \"hello\"\n");
-    place.host(&["run", "team.toml", "--storage", "store"]).expect(3);
+    place
+        .host(&["run", "team.toml", "--storage", "store"])
+        .expect(3);
     place.host(&["run", "--recover_path", "store"]).expect(0);
     place
 }
@@ -99,7 +101,9 @@ dirs = [{ host = "out", guest = "/out" }]
 fn attempts_that_write_files_see_and_write_what_they_did_then() {
     let place = Place::with(FILES);
     place.write("out/found", "zero");
-    place.host(&["run", "team.toml", "--storage", "store"]).expect(3);
+    place
+        .host(&["run", "team.toml", "--storage", "store"])
+        .expect(3);
     place.host(&["run", "--recover_path", "store"]).expect(0);
     let replay = ["replay", "store", "--verify"];
     // The files are those of the end, or somebody else's.
@@ -110,28 +114,59 @@ fn attempts_that_write_files_see_and_write_what_they_did_then() {
         }
         let before = (bytes(&place.path("store")), bytes(&place.path("out/deep")));
         let ended = place.host(&replay).expect(0);
-        assert_eq!(ended.stdout, "equal: 6, different: 0, not made again: 0\n", "{}", ended.stderr);
-        assert_eq!((bytes(&place.path("store")), bytes(&place.path("out/deep"))), before);
+        assert_eq!(
+            ended.stdout, "equal: 6, different: 0, not made again: 0\n",
+            "{}",
+            ended.stderr
+        );
+        assert_eq!(
+            (bytes(&place.path("store")), bytes(&place.path("out/deep"))),
+            before
+        );
     }
     let check = |from: &str, to: &str, expected: &[&str]| {
         assert!(FILES.contains(from), "{from}");
         place.write("other.toml", FILES.replacen(from, to, 1));
-        let ended = place.host(&["replay", "store", "other.toml", "--verify"]).expect(3);
+        let ended = place
+            .host(&["replay", "store", "other.toml", "--verify"])
+            .expect(3);
         let missing = expected.iter().find(|part| !ended.stdout.contains(**part));
         assert_eq!(missing, None, "{to}: {}", ended.stdout);
         // What runs beside it was not cut off: it was not come to.
-        assert!(ended.stdout.ends_with("different: 1, not made again: 0\n"), "{}", ended.stdout);
+        assert!(
+            ended.stdout.ends_with("different: 1, not made again: 0\n"),
+            "{}",
+            ended.stdout
+        );
     };
-    check("text = \"one\"", "text = \"eins\"", &["step 0, `A.One`", "file change 3 (`out/found`) differs"]);
-    check("/out/deep/new", "/out/deep/old", &["file change 2 (`out/deep/new`) differs", "out/deep/old"]);
-    check("{ remove = \"/out/found\" }", "{ now = true }", &["`C.Drop`", "a host call differs"]);
+    check(
+        "text = \"one\"",
+        "text = \"eins\"",
+        &["step 0, `A.One`", "file change 3 (`out/found`) differs"],
+    );
+    check(
+        "/out/deep/new",
+        "/out/deep/old",
+        &["file change 2 (`out/deep/new`) differs", "out/deep/old"],
+    );
+    check(
+        "{ remove = \"/out/found\" }",
+        "{ now = true }",
+        &["`C.Drop`", "a host call differs"],
+    );
 }
 
 /// What the storage directory holds.
 fn bytes(dir: &Path) -> Vec<(String, Vec<u8>)> {
-    let mut files: Vec<_> = std::fs::read_dir(dir).unwrap().map(|file| file.unwrap().path()).collect();
+    let mut files: Vec<_> = std::fs::read_dir(dir)
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .collect();
     files.sort();
-    files.iter().map(|file| (file.display().to_string(), std::fs::read(file).unwrap())).collect()
+    files
+        .iter()
+        .map(|file| (file.display().to_string(), std::fs::read(file).unwrap()))
+        .collect()
 }
 
 #[test]
@@ -141,16 +176,28 @@ fn a_recorded_run_does_the_same_again_without_the_network_and_nothing_is_written
     place.write("replies.toml", "[[reply]]\ntext = \"goodbye\"\n");
     let before = bytes(&place.path("store"));
     let ended = place.host(&["replay", "store", "--verify"]).expect(0);
-    assert_eq!(ended.stdout, "equal: 4, different: 0, not made again: 0\n", "{}", ended.stderr);
+    assert_eq!(
+        ended.stdout, "equal: 4, different: 0, not made again: 0\n",
+        "{}",
+        ended.stderr
+    );
     assert_eq!(bytes(&place.path("store")), before);
     let check = |args: &[&str], count: &str| {
-        let ended = place.host(&[&["replay", "store", "--verify"], args].concat()).expect(0);
-        assert!(ended.stdout.starts_with(count), "{args:?}: {}", ended.stdout);
+        let ended = place
+            .host(&[&["replay", "store", "--verify"], args].concat())
+            .expect(0);
+        assert!(
+            ended.stdout.starts_with(count),
+            "{args:?}: {}",
+            ended.stdout
+        );
     };
     check(&["--step", "0"], "equal: 3, ");
     check(&["--action", "A.Two"], "equal: 2, ");
     check(&["--step", "1", "--action", "B.Three"], "equal: 1, ");
-    place.host(&["replay", "store", "--verify", "--action", "A.Nobody"]).expect(2);
+    place
+        .host(&["replay", "store", "--verify", "--action", "A.Nobody"])
+        .expect(2);
 }
 
 #[test]
@@ -159,7 +206,9 @@ fn what_an_action_does_otherwise_is_told_with_where_and_what() {
     let check = |from: &str, to: &str, expected: &[&str]| {
         assert!(TEAM.contains(from), "{from}");
         place.write("other.toml", TEAM.replacen(from, to, 1));
-        let ended = place.host(&["replay", "store", "other.toml", "--verify"]).expect(3);
+        let ended = place
+            .host(&["replay", "store", "other.toml", "--verify"])
+            .expect(3);
         let missing = expected.iter().find(|part| !ended.stdout.contains(**part));
         assert_eq!(missing, None, "{to}: {}", ended.stdout);
         place.host(&["replay", "store", "other.toml"]).expect(0);
@@ -168,18 +217,39 @@ fn what_an_action_does_otherwise_is_told_with_where_and_what() {
     check(
         "\"one {inputs}",
         "\"eins {inputs}",
-        &[one, "the output differs", "recorded: one go hello", "found:    eins"],
+        &[
+            one,
+            "the output differs",
+            "recorded: one go hello",
+            "found:    eins",
+        ],
     );
-    check("by the way", "by the", &[one, "emission 1 differs", "recorded: by the way"]);
-    check("{ set =", "{ set = \"j\", value = 1, scope = \"tally\" }, { set =", &[one, "state write 1 (`tally/"]);
-    check("{ llm = \"hi\" }", "{ llm = \"ho\" }", &[one, "a host call differs", "a call of `llm`"]);
+    check(
+        "by the way",
+        "by the",
+        &[one, "emission 1 differs", "recorded: by the way"],
+    );
+    check(
+        "{ set =",
+        "{ set = \"j\", value = 1, scope = \"tally\" }, { set =",
+        &[one, "state write 1 (`tally/"],
+    );
+    check(
+        "{ llm = \"hi\" }",
+        "{ llm = \"ho\" }",
+        &[one, "a host call differs", "a call of `llm`"],
+    );
     check("{ now = true }, ", "", &[one, "differs"]);
     check(
         "\"trap\", attempts = [1]",
         "\"error\", attempts = [1]",
         &["`A.Two`, attempt 1: the end differs", "trap: ", "error: "],
     );
-    check("\"three {inputs}", "\"drei {inputs}", &["step 1, `B.Three`, attempt 1: the output differs"]);
+    check(
+        "\"three {inputs}",
+        "\"drei {inputs}",
+        &["step 1, `B.Three`, attempt 1: the output differs"],
+    );
 }
 
 #[test]
@@ -187,7 +257,12 @@ fn an_answer_that_was_changed_in_the_record_does_not_go_unnoticed() {
     let place = recorded();
     let database = Connection::open(place.path("store/team.db")).unwrap();
     // Flips a bit in some event; its checksum says so before anything is run.
-    database.execute("UPDATE event SET body = zeroblob(length(body)) WHERE n = 8", []).unwrap();
+    database
+        .execute(
+            "UPDATE event SET body = zeroblob(length(body)) WHERE n = 8",
+            [],
+        )
+        .unwrap();
     drop(database);
     let ended = place.host(&["replay", "store", "--verify"]);
     assert!(matches!(ended.code, Some(1)), "{ended:?}");
@@ -199,10 +274,23 @@ fn attempts_of_a_component_that_is_gone_are_named_and_made_again_with_the_one_of
     let probe = place.read("probe.wasm");
     place.write("then.wasm", &probe);
     // The same with a custom section of its own: another digest.
-    place.write("probe.wasm", [probe.as_slice(), &[0, 5, 4, b'm', b'o', b'r', b'e']].concat());
+    place.write(
+        "probe.wasm",
+        [probe.as_slice(), &[0, 5, 4, b'm', b'o', b'r', b'e']].concat(),
+    );
     let ended = place.host(&["replay", "store", "--verify"]).expect(2);
-    assert!(ended.stderr.contains("`A.One`, attempt 1 is not made again: its component was `"), "{}", ended.stderr);
-    let given = ["A.One=then.wasm", "A.Two=then.wasm"].map(|given| ["--component", given]).concat();
-    let ended = place.host(&[&["replay", "store", "--verify"], given.as_slice()].concat()).expect(0);
+    assert!(
+        ended
+            .stderr
+            .contains("`A.One`, attempt 1 is not made again: its component was `"),
+        "{}",
+        ended.stderr
+    );
+    let given = ["A.One=then.wasm", "A.Two=then.wasm"]
+        .map(|given| ["--component", given])
+        .concat();
+    let ended = place
+        .host(&[&["replay", "store", "--verify"], given.as_slice()].concat())
+        .expect(0);
     assert_eq!(ended.stdout, "equal: 3, different: 0, not made again: 1\n");
 }

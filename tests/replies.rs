@@ -19,21 +19,35 @@ pub fn reply(name: &str) -> Option<String> {
         "truncated" => (json!("the first half"), "length"),
         "filtered" => (Value::Null, "content_filter"),
         "thinking" => (json!("<think>\nhm\n</think>\n\n42"), "stop"),
-        "parts" => (json!([{ "type": "text", "text": "Hello " }, { "type": "text", "text": "parts" }]), "stop"),
+        "parts" => (
+            json!([{ "type": "text", "text": "Hello " }, { "type": "text", "text": "parts" }]),
+            "stop",
+        ),
         "failed" => (json!("half a tho"), "error"),
         _ => return None,
     };
     let usage = json!({ "prompt_tokens": 1000, "completion_tokens": 1000 });
     let message = json!({ "role": "assistant", "content": content });
-    Some(json!({ "choices": [{ "message": message, "finish_reason": finish }], "usage": usage }).to_string())
+    Some(
+        json!({ "choices": [{ "message": message, "finish_reason": finish }], "usage": usage })
+            .to_string(),
+    )
 }
 
 /// Runs a team whose model gives this reply, once in one piece and once streamed.
 fn play(name: &str, config: &str, code: i32, check: impl Fn(&Place, &str)) {
     for (how, flag) in [("whole", "--quiet"), ("streamed", "-v")] {
         let web = Web::new();
-        let place = team(&web, &format!("document/{name}/{how}"), "probe.wasm", config);
-        let stderr = place.host(&["run", "team.toml", "--storage", "store", flag]).expect(code).stderr;
+        let place = team(
+            &web,
+            &format!("document/{name}/{how}"),
+            "probe.wasm",
+            config,
+        );
+        let stderr = place
+            .host(&["run", "team.toml", "--storage", "store", flag])
+            .expect(code)
+            .stderr;
         assert_eq!(total(&place), 2.0, "{name} {how}");
         check(&place, &stderr);
     }
@@ -50,14 +64,27 @@ fn a_reply_that_is_not_complete_is_seen_by_the_operator() {
         play(name, ASK, 0, |place, _| {
             assert_eq!(output(place), expected);
             assert_eq!(finish(place), reason);
-            let calls = place.host(&["inspect", "store", "--calls"]).expect(0).stdout;
+            let calls = place
+                .host(&["inspect", "store", "--calls"])
+                .expect(0)
+                .stdout;
             assert!(calls.contains(&format!("  {reason}  ")), "{calls}");
             let state = place.host(&["inspect", "store"]).expect(0).stdout;
             assert!(state.contains(counted), "{state}");
         });
     };
-    check("truncated", "got: the first half", "length", ", truncated replies: 1");
-    check("filtered", "got: ", "refusal", ", refused or filtered replies: 1");
+    check(
+        "truncated",
+        "got: the first half",
+        "length",
+        ", truncated replies: 1",
+    );
+    check(
+        "filtered",
+        "got: ",
+        "refusal",
+        ", refused or filtered replies: 1",
+    );
 }
 
 #[test]
@@ -65,13 +92,19 @@ fn the_operator_is_warned_of_a_truncated_reply() {
     let web = Web::new();
     let place = team(&web, "document/truncated/whole", "probe.wasm", ASK);
     let stderr = place.run().expect(0).stderr;
-    assert!(stderr.contains("was truncated (finish reason `length`)"), "{stderr}");
+    assert!(
+        stderr.contains("was truncated (finish reason `length`)"),
+        "{stderr}"
+    );
 }
 
 #[test]
 fn a_fault_after_a_truncated_reply_names_the_finish_reason() {
     play("truncated", ASK_AND_FAIL, 3, |_, stderr| {
-        let fault = stderr.lines().find(|line| line.starts_with("fault:")).unwrap_or_default();
+        let fault = stderr
+            .lines()
+            .find(|line| line.starts_with("fault:"))
+            .unwrap_or_default();
         assert!(fault.contains("finish reason `length`"), "{stderr}");
     });
 }

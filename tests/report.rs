@@ -7,8 +7,7 @@ use crate::place::Place;
 use crate::process::Process;
 
 /// What takes over a page that lets it.
-const HOSTILE: &str =
-    "</script><script>document.title='taken'</script><img src=x onerror=\\\"document.title='taken'\\\">";
+const HOSTILE: &str = "</script><script>document.title='taken'</script><img src=x onerror=\\\"document.title='taken'\\\">";
 
 /// A team in which one action traps at first, another pays for a call and asks, and all speak markup.
 fn team() -> String {
@@ -48,9 +47,20 @@ config = {{ steps = [{{ set = "k", value = "{HOSTILE}", scope = "log" }}, {{ emi
 /// The team: failed, resumed and done, then forked.
 fn place() -> Place {
     let place = Place::with(&team());
-    place.write("replies.toml", format!("[[reply]]\ntext = \"reply {HOSTILE}\"\ninput = 1000\noutput = 1000\n"));
+    place.write(
+        "replies.toml",
+        format!("[[reply]]\ntext = \"reply {HOSTILE}\"\ninput = 1000\noutput = 1000\n"),
+    );
     place.run().expect(3);
-    let answer = ["run", "--recover_path", "store", "--calls", "reuse", "--answer", "ask-0-0-0-0=true"];
+    let answer = [
+        "run",
+        "--recover_path",
+        "store",
+        "--calls",
+        "reuse",
+        "--answer",
+        "ask-0-0-0-0=true",
+    ];
     place.host(&answer).expect(0);
     place
 }
@@ -73,9 +83,22 @@ fn a_report_holds_all_of_a_team_that_failed_was_resumed_and_forked() {
     let safe = "reply &lt;/script&gt;&lt;script&gt;document.title=&#39;taken&#39;";
     // The fault with its stack, and that it is mended; what stopped and went on; the call and what the journal saved;
     // the question; a letter to nobody; states of both lineages.
-    let fault = ["trap", "probe::excess::commit", "Attempt 2 succeeded.", ">failed</text>", ">resumed from main-"];
-    let calls =
-        [safe, "served from the journal", "$0.0200 saved", "By model", "scripted", "really?", "a person answered"];
+    let fault = [
+        "trap",
+        "probe::excess::commit",
+        "Attempt 2 succeeded.",
+        ">failed</text>",
+        ">resumed from main-",
+    ];
+    let calls = [
+        safe,
+        "served from the journal",
+        "$0.0200 saved",
+        "By model",
+        "scripted",
+        "really?",
+        "a person answered",
+    ];
     let rest = [
         "there is no role or alias Nobody",
         "log/k",
@@ -86,7 +109,9 @@ fn a_report_holds_all_of_a_team_that_failed_was_resumed_and_forked() {
     holds(&page, &[&fault[..], &calls, &rest].concat());
     assert_eq!(page.matches("<script").count(), 1);
 
-    place.host(&["report", "store", "-o", "page.html"]).expect(0);
+    place
+        .host(&["report", "store", "-o", "page.html"])
+        .expect(0);
     assert_eq!(String::from_utf8(place.read("page.html")).unwrap(), page);
 }
 
@@ -122,12 +147,34 @@ fn a_report_begins_with_the_result_and_draws_what_went_along_no_route() {
     place.run().expect(3);
     let page = report(&place, "store");
     assert!(page.find("id=\"result\"").unwrap() < page.find("id=\"summary\"").unwrap());
-    let document = ["<h3>Title</h3>", "<strong>bold</strong>", "&lt;b&gt;markup&lt;/b&gt;", "and unsafe."];
-    let more = ["<a href=\"https://a.example/\">safe</a>", "[image https://a.example/a.png: picture]", "Newest output"];
+    let document = [
+        "<h3>Title</h3>",
+        "<strong>bold</strong>",
+        "&lt;b&gt;markup&lt;/b&gt;",
+        "and unsafe.",
+    ];
+    let more = [
+        "<a href=\"https://a.example/\">safe</a>",
+        "[image https://a.example/a.png: picture]",
+        "Newest output",
+    ];
     holds(&page, &[&document[..], &more].concat());
     assert!(!page.contains("<img") && !page.contains("href=\"javascript"));
-    holds(&page, &["edge conditional chosen", ">2 messages</text>", ">chosen at run time</text>"]);
-    assert!(!place.host(&["graph", "team.toml"]).expect(0).stdout.contains("run time"));
+    holds(
+        &page,
+        &[
+            "edge conditional chosen",
+            ">2 messages</text>",
+            ">chosen at run time</text>",
+        ],
+    );
+    assert!(
+        !place
+            .host(&["graph", "team.toml"])
+            .expect(0)
+            .stdout
+            .contains("run time")
+    );
 }
 
 #[test]
@@ -136,8 +183,17 @@ fn a_run_that_failed_stands_where_its_newest_checkpoint_is() {
     place.write("replies.toml", "[[reply]]\ntext = \"r\"\n");
     place.run().expect(3);
     let page = report(&place, "store");
-    let newest = place.team_json()["strata"]["checkpoint"].as_str().unwrap().to_owned();
-    holds(&page, &[&format!("<details id=\"s-{newest}\" class=\"state\" open>"), "at each checkpoint."]);
+    let newest = place.team_json()["strata"]["checkpoint"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    holds(
+        &page,
+        &[
+            &format!("<details id=\"s-{newest}\" class=\"state\" open>"),
+            "at each checkpoint.",
+        ],
+    );
     assert!(!page.contains("id=\"s-now\""), "nothing happened since");
 }
 
@@ -145,7 +201,10 @@ fn a_run_that_failed_stands_where_its_newest_checkpoint_is() {
 fn a_report_of_a_checkpoint_tells_what_had_happened_by_then() {
     let place = place();
     let page = report(&place, "store@main-0");
-    holds(&page, &["checkpoint <code>main-0</code>", "id=\"messages\""]);
+    holds(
+        &page,
+        &["checkpoint <code>main-0</code>", "id=\"messages\""],
+    );
     assert!(!page.contains("probe::excess::commit"));
     let ended = place.host(&["report", "store@main-77"]).expect(2);
     assert!(ended.stderr.contains("main-77"), "{}", ended.stderr);
@@ -156,14 +215,25 @@ fn a_report_of_team_json_alone_tells_the_state() {
     let place = place();
     place.write("alone/team.json", place.read("store/team.json"));
     let page = report(&place, "alone/team.json");
-    holds(&page, &["Only a <code>team.json</code> was there", "id=\"messages\"", "paid", "log/k"]);
+    holds(
+        &page,
+        &[
+            "Only a <code>team.json</code> was there",
+            "id=\"messages\"",
+            "paid",
+            "log/k",
+        ],
+    );
 }
 
 /// A browser, where this machine has one.
 fn browser() -> Option<PathBuf> {
     let names = ["chromium", "chromium-browser", "google-chrome"];
-    let folders: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect();
-    let mut found = names.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
+    let folders: Vec<PathBuf> =
+        std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect();
+    let mut found = names
+        .iter()
+        .flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
     found.find(|path| path.is_file())
 }
 
@@ -174,25 +244,58 @@ fn a_browser_shows_a_report_and_runs_nothing_of_what_others_wrote() {
         return;
     };
     let place = place();
-    place.host(&["report", "store", "-o", "page.html"]).expect(0);
+    place
+        .host(&["report", "store", "-o", "page.html"])
+        .expect(0);
     let look = |how: &str| {
         let mut command = Command::new(&browser);
-        let quiet = ["--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"];
-        command.args(["--headless", "--no-sandbox", "--disable-component-update", "--disable-sync"]).args(quiet);
-        command.arg(format!("--user-data-dir={}", place.path("profile").display()));
-        command.args(["--enable-logging=stderr", "--virtual-time-budget=2000", "--window-size=1000,3000", how]);
+        let quiet = [
+            "--disable-gpu",
+            "--disable-quic",
+            "--no-first-run",
+            "--disable-background-networking",
+        ];
+        command
+            .args([
+                "--headless",
+                "--no-sandbox",
+                "--disable-component-update",
+                "--disable-sync",
+            ])
+            .args(quiet);
+        command.arg(format!(
+            "--user-data-dir={}",
+            place.path("profile").display()
+        ));
+        command.args([
+            "--enable-logging=stderr",
+            "--virtual-time-budget=2000",
+            "--window-size=1000,3000",
+            how,
+        ]);
         command.arg(format!("file://{}", place.path("page.html").display()));
         Process::spawn(command).end().expect(0)
     };
     let dumped = look("--dump-dom");
     // Its own script ran: it offers the states, and shows the fields for searching.
-    holds(&dumped.stdout, &["<title>reported", "<option>main-0 (step 0", "<p class=\"search\">", "strata-graph"]);
+    holds(
+        &dumped.stdout,
+        &[
+            "<title>reported",
+            "<option>main-0 (step 0",
+            "<p class=\"search\">",
+            "strata-graph",
+        ],
+    );
     for bad in ["taken</title>", "<img"] {
         assert!(!dumped.stdout.contains(bad), "{}", dumped.stdout);
     }
     // What the page forbids itself it does not try: a refusal would be told here.
     assert!(!dumped.stderr.contains("CONSOLE"), "{}", dumped.stderr);
-    look(&format!("--screenshot={}", place.path("page.png").display()));
+    look(&format!(
+        "--screenshot={}",
+        place.path("page.png").display()
+    ));
     // A page with something on it, and not an empty one.
     assert!(place.read("page.png").len() > 30_000);
 }

@@ -5,7 +5,9 @@ use serde_json::{Map, Value};
 /// A `team.json` without the run's name, the folder it lies in, the counts of attempts and of calls that they were
 /// served.
 pub fn essence(mut team: Value) -> Value {
-    let strata = team["strata"].as_object_mut().expect("`strata` is an object");
+    let strata = team["strata"]
+        .as_object_mut()
+        .expect("`strata` is an object");
     strata.remove("run_id");
     strata.remove("definition");
     strip(&mut team, &["attempts", "attempt", "served", "saved"]);
@@ -15,7 +17,9 @@ pub fn essence(mut team: Value) -> Value {
 /// The same, and without the checkpoints, which stops add to.
 pub fn essence_without_checkpoints(team: Value) -> Value {
     let mut team = essence(team);
-    let strata = team["strata"].as_object_mut().expect("`strata` is an object");
+    let strata = team["strata"]
+        .as_object_mut()
+        .expect("`strata` is an object");
     for key in ["checkpoint", "parent", "checkpoints"] {
         strata.remove(key);
     }
@@ -25,7 +29,9 @@ pub fn essence_without_checkpoints(team: Value) -> Value {
 /// The same, and without what tells lineages apart: their names, and what was spent on others.
 pub fn essence_of_lineage(team: Value) -> Value {
     let mut team = essence_without_checkpoints(team);
-    let strata = team["strata"].as_object_mut().expect("`strata` is an object");
+    let strata = team["strata"]
+        .as_object_mut()
+        .expect("`strata` is an object");
     for key in ["lineage", "forks", "budget"] {
         strata.remove(key);
     }

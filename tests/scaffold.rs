@@ -13,8 +13,14 @@ use crate::probe::project;
 #[track_caller]
 pub fn a_mistyped_config_is_refused(place: &Place) {
     let team = String::from_utf8(place.read("press/team.toml")).unwrap();
-    place.write("press/mistyped.toml", team.replacen("{ instruction =", "{ instructoin =", 1));
-    let refused = place.host(&["check", "press/mistyped.toml"]).expect(2).stderr;
+    place.write(
+        "press/mistyped.toml",
+        team.replacen("{ instruction =", "{ instructoin =", 1),
+    );
+    let refused = place
+        .host(&["check", "press/mistyped.toml"])
+        .expect(2)
+        .stderr;
     assert!(refused.contains("did you mean `instruction`?"), "{refused}");
 }
 
@@ -22,7 +28,13 @@ pub fn a_mistyped_config_is_refused(place: &Place) {
 #[track_caller]
 fn the_commands_of_a_readme_work(place: &Place, dir: &str) {
     let readme = String::from_utf8(place.read(&format!("{dir}/README.md"))).unwrap();
-    let commands = readme.split("```sh\n").nth(1).unwrap().split("```").next().unwrap();
+    let commands = readme
+        .split("```sh\n")
+        .nth(1)
+        .unwrap()
+        .split("```")
+        .next()
+        .unwrap();
     assert_eq!(commands.lines().count(), 3, "{readme}");
     let host = place.command(&[]);
     let bin = place.path("bin");
@@ -30,10 +42,21 @@ fn the_commands_of_a_readme_work(place: &Place, dir: &str) {
     symlink(host.get_program(), bin.join("strata-host")).unwrap();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
     let mut shell = Command::new("sh");
-    shell.args(["-e", "-c", commands]).current_dir(place.path(dir));
-    shell.envs(host.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("PATH", path);
+    shell
+        .args(["-e", "-c", commands])
+        .current_dir(place.path(dir));
+    shell
+        .envs(
+            host.get_envs()
+                .filter_map(|(name, value)| Some((name, value?))),
+        )
+        .env("PATH", path);
     let output = shell.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 #[test]
@@ -41,12 +64,18 @@ fn a_new_team_runs_and_its_action_passes_its_test() {
     let place = Place::empty();
     let made = place.host(&["new", "team", "press"]).expect(0);
     assert_eq!(made.stdout, "press\n");
-    assert!(made.stderr.contains("strata-host run team.toml"), "{}", made.stderr);
+    assert!(
+        made.stderr.contains("strata-host run team.toml"),
+        "{}",
+        made.stderr
+    );
     let action = place.path("press/respond");
     // The versions that the project uses, so that no registry has to be asked which are the newest.
     fs::copy(project().join("Cargo.lock"), action.join("Cargo.lock")).unwrap();
 
-    let ended = place.host(&["run", "press/team.toml", "--storage", "store"]).expect(0);
+    let ended = place
+        .host(&["run", "press/team.toml", "--storage", "store"])
+        .expect(0);
     assert!(ended.stderr.contains("Editor.Edit"), "{}", ended.stderr);
     let again = place.host(&["build", "press/respond"]).expect(0);
     assert_eq!(again.stderr, "");
@@ -55,8 +84,18 @@ fn a_new_team_runs_and_its_action_passes_its_test() {
 
     let mut tests = Command::new("cargo");
     tests.args(["test", "--quiet"]).current_dir(&action);
-    let output = tests.env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("new")).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = tests
+        .env(
+            "CARGO_TARGET_DIR",
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join("new"),
+        )
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 #[test]
@@ -68,22 +107,50 @@ fn a_fault_names_the_line_of_a_source_that_keeps_its_lines() {
     let (manifest, source) = (action.join("Cargo.toml"), action.join("src/lib.rs"));
     let good = fs::read_to_string(&source).unwrap();
     let before = "        let words = ";
-    fs::write(&source, good.replace(before, &format!("        assert!(reply.text.is_empty());\n{before}"))).unwrap();
+    fs::write(
+        &source,
+        good.replace(
+            before,
+            &format!("        assert!(reply.text.is_empty());\n{before}"),
+        ),
+    )
+    .unwrap();
     let line = 1 + good[..good.find(before).unwrap()].lines().count();
-    let kept = fs::read_to_string(&manifest).unwrap() + "\n[package.metadata.strata]\nlines = true\n";
+    let kept =
+        fs::read_to_string(&manifest).unwrap() + "\n[package.metadata.strata]\nlines = true\n";
     fs::write(&manifest, kept).unwrap();
 
-    let ended = place.host(&["run", "press/team.toml", "--storage", "store"]).expect(3);
-    assert!(ended.stderr.contains(&format!("  run (./src/lib.rs:{line})\n")), "{}", ended.stderr);
-    assert!(ended.stderr.contains(&format!("panicked at src/lib.rs:{line}:9: ")), "{}", ended.stderr);
+    let ended = place
+        .host(&["run", "press/team.toml", "--storage", "store"])
+        .expect(3);
+    assert!(
+        ended
+            .stderr
+            .contains(&format!("  run (./src/lib.rs:{line})\n")),
+        "{}",
+        ended.stderr
+    );
+    assert!(
+        ended
+            .stderr
+            .contains(&format!("panicked at src/lib.rs:{line}:9: ")),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]
 fn a_new_action_says_what_to_do_and_nothing_is_overwritten() {
     let place = Place::empty();
-    let made = place.host(&["new", "action", "greet-people", "--lang", "python"]).expect(0);
+    let made = place
+        .host(&["new", "action", "greet-people", "--lang", "python"])
+        .expect(0);
     assert_eq!(made.stdout, "greet-people\n");
-    for part in ["cd greet-people", "strata-host build", "python3 -m unittest"] {
+    for part in [
+        "cd greet-people",
+        "strata-host build",
+        "python3 -m unittest",
+    ] {
         assert!(made.stderr.contains(part), "{}", made.stderr);
     }
     let sdk = |name: &str| place.host(&["sdk", name]).expect(0).stdout;
@@ -93,25 +160,40 @@ fn a_new_action_says_what_to_do_and_nothing_is_overwritten() {
         (&["new", "team", "greet-people"], "it already exists"),
         (&["new", "action", "../x"], "a name begins with a letter"),
         (&["new", "action", "x", "--lang", "cobol"], "rust"),
-        (&["sdk", "cobol"], "there are `rust`, `python`, `js`, `c`, `wit`"),
+        (
+            &["sdk", "cobol"],
+            "there are `rust`, `python`, `js`, `c`, `wit`",
+        ),
     ];
     for (args, expected) in cases {
         let ended = place.host(args).expect(2);
         assert!(ended.stderr.contains(expected), "{}", ended.stderr);
     }
-    assert_eq!(fs::read(place.path("greet-people/action.py")).unwrap(), before);
+    assert_eq!(
+        fs::read(place.path("greet-people/action.py")).unwrap(),
+        before
+    );
     assert!(!place.path("x").exists());
 }
 
 #[test]
 fn the_sdk_for_rust_stands_alone_with_the_versions_of_the_project() {
-    let read = |path: &str| fs::read_to_string(project().join(path)).unwrap().parse::<toml::Table>().unwrap();
+    let read = |path: &str| {
+        fs::read_to_string(project().join(path))
+            .unwrap()
+            .parse::<toml::Table>()
+            .unwrap()
+    };
     let (own, workspace) = (read("guest-sdk/rust/Cargo.toml"), read("Cargo.toml"));
     for (key, value) in workspace["workspace"]["package"].as_table().unwrap() {
         assert_eq!(own["package"].get(key), Some(value), "{key}");
     }
     for (name, value) in own["dependencies"].as_table().unwrap() {
-        assert_eq!(workspace["workspace"]["dependencies"].get(name), Some(value), "{name}");
+        assert_eq!(
+            workspace["workspace"]["dependencies"].get(name),
+            Some(value),
+            "{name}"
+        );
     }
     assert_eq!(own["lints"], workspace["workspace"]["lints"]);
 }

@@ -38,8 +38,13 @@ config = {{ steps = [{{ get = "k", scope = "s" }}, {{ say = "{{reads}}" }}] }}
     );
     let lines = place.run().expect(0).events();
     let said = |of: &str| {
-        let mut of = stream::of_kind(&lines, "action-finished").into_iter().filter(|line| line["action"] == of);
-        of.next().unwrap()["output"]["content"].as_str().unwrap().to_owned()
+        let mut of = stream::of_kind(&lines, "action-finished")
+            .into_iter()
+            .filter(|line| line["action"] == of);
+        of.next().unwrap()["output"]["content"]
+            .as_str()
+            .unwrap()
+            .to_owned()
     };
     (said("Write"), said("Read"))
 }
@@ -48,14 +53,34 @@ config = {{ steps = [{{ get = "k", scope = "s" }}, {{ say = "{{reads}}" }}] }}
 fn a_role_reads_what_it_wrote_so_far_and_others_what_is_left_of_it() {
     let check = |reducer: &str, values: [&str; 3], own: &str, others: &str| {
         let set = values.map(|value| format!("{{ set = \"k\", value = {value}, scope = \"s\" }}"));
-        let (get, delete) = ("{ get = \"k\", scope = \"s\" }", "{ delete = \"k\", scope = \"s\" }");
-        let steps = [get, &set[0], get, get, &set[1], get, delete, get, &set[2], &set[1], get].join(", ");
-        assert_eq!(read(reducer, &steps), (own.to_owned(), others.to_owned()), "{reducer}");
+        let (get, delete) = (
+            "{ get = \"k\", scope = \"s\" }",
+            "{ delete = \"k\", scope = \"s\" }",
+        );
+        let steps = [
+            get, &set[0], get, get, &set[1], get, delete, get, &set[2], &set[1], get,
+        ]
+        .join(", ");
+        assert_eq!(
+            read(reducer, &steps),
+            (own.to_owned(), others.to_owned()),
+            "{reducer}"
+        );
     };
     check("add", ["2", "3", "4"], "1,3,3,6,,7", "7");
     check("max", ["2", "0", "4"], "1,2,2,2,,4", "4");
     check("last", ["2", "3", "4"], "1,2,2,3,,3", "3");
-    check("append", ["2", "[3, 4]", "5"], "[1],[1,2],[1,2],[1,2,3,4],,[5,3,4]", "[5,3,4]");
+    check(
+        "append",
+        ["2", "[3, 4]", "5"],
+        "[1],[1,2],[1,2],[1,2,3,4],,[5,3,4]",
+        "[5,3,4]",
+    );
     let merged = r#"{"a":0},{"a":1},{"a":1},{"a":1,"b":2},,{"b":2,"c":3}"#;
-    check("merge", ["{ a = 1 }", "{ b = 2 }", "{ c = 3 }"], merged, r#"{"b":2,"c":3}"#);
+    check(
+        "merge",
+        ["{ a = 1 }", "{ b = 2 }", "{ c = 3 }"],
+        merged,
+        r#"{"b":2,"c":3}"#,
+    );
 }

@@ -39,11 +39,18 @@ config = {{ by = 3 }}
 /// Runs the host to its end, however long it takes.
 fn unhurried(place: &Place, args: &[&str]) {
     let ended = place.command(args).output().unwrap();
-    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    assert!(
+        ended.status.success(),
+        "{}",
+        String::from_utf8_lossy(&ended.stderr)
+    );
 }
 
 fn finished(ended: &Ended) -> Vec<Value> {
-    let lines = ended.events().into_iter().filter(|line| line["kind"] == "action-finished");
+    let lines = ended
+        .events()
+        .into_iter()
+        .filter(|line| line["kind"] == "action-finished");
     lines.map(|line| line["output"].clone()).collect()
 }
 
@@ -52,25 +59,49 @@ fn is_run_told_and_mended(file: &str, good: &str, (bad, told): (&str, &[&str])) 
     let place = team(file);
     place.write(file, bad);
     let failed = place.run().expect(3);
-    told.iter().for_each(|part| assert!(failed.stderr.contains(part), "`{part}`: {}", failed.stderr));
+    told.iter()
+        .for_each(|part| assert!(failed.stderr.contains(part), "`{part}`: {}", failed.stderr));
 
     place.write(file, good);
     let resumed = place.resume().expect(0);
-    let changed = resumed.events().into_iter().find(|line| line["kind"] == "component-changed").unwrap();
-    assert_eq!((&changed["role"], &changed["action"]), (&"A".into(), &"Work".into()));
+    let changed = resumed
+        .events()
+        .into_iter()
+        .find(|line| line["kind"] == "component-changed")
+        .unwrap();
+    assert_eq!(
+        (&changed["role"], &changed["action"]),
+        (&"A".into(), &"Work".into())
+    );
     let outputs = finished(&resumed);
-    assert_eq!(outputs.len(), 1, "what was done is not done again: {outputs:?}");
-    assert_eq!(outputs[0]["data"], serde_json::json!({ "words": ["one", "two"], "product": 6 }));
+    assert_eq!(
+        outputs.len(),
+        1,
+        "what was done is not done again: {outputs:?}"
+    );
+    assert_eq!(
+        outputs[0]["data"],
+        serde_json::json!({ "words": ["one", "two"], "product": 6 })
+    );
 
     // It is made again with the time of then; what the script was before is gone.
     let replayed = place.host(&["replay", "store", "--verify"]).expect(0);
-    assert_eq!(replayed.stdout, "equal: 2, different: 0, not made again: 1\n");
+    assert_eq!(
+        replayed.stdout,
+        "equal: 2, different: 0, not made again: 1\n"
+    );
 
     place.host(&["lock", "team.toml"]).expect(0);
     place.host(&["check", "team.toml"]).expect(0);
     place.write(file, bad);
     let refused = place.host(&["check", "team.toml"]).expect(2);
-    assert!(refused.stderr.contains(&format!("the component `{file}` has the sha256")), "{}", refused.stderr);
+    assert!(
+        refused
+            .stderr
+            .contains(&format!("the component `{file}` has the sha256")),
+        "{}",
+        refused.stderr
+    );
 }
 
 #[test]
@@ -86,9 +117,12 @@ export default action({
   },
 });
 "#;
-    let bad =
-        "const { n } = cx.data\nawait null\nreturn product(n);\n\nfunction product(n) {\n  return n.factor.by;\n}\n";
-    let told = ["TypeError: cannot read property 'by' of undefined", "at product (work.js:6:", "at work.js:3:"];
+    let bad = "const { n } = cx.data\nawait null\nreturn product(n);\n\nfunction product(n) {\n  return n.factor.by;\n}\n";
+    let told = [
+        "TypeError: cannot read property 'by' of undefined",
+        "at product (work.js:6:",
+        "at work.js:3:",
+    ];
     is_run_told_and_mended("work.js", whole, (bad, &told));
     let broken = ["SyntaxError: Unexpected token", "at work.js:2:9"];
     is_run_told_and_mended("work.js", whole, ("let a;\nlet b = ;", &broken));
@@ -127,14 +161,25 @@ def multiply(cx: Context[Config]) -> Output:
 fn what_a_script_returns_is_bounded_as_what_any_action_does() {
     let place = team("work.js");
     let check = |data: &str, expected: &str| {
-        let script =
-            "import { action } from \"@strata/action\";\nexport default action({ run: () => ({ data: DATA }) });\n";
+        let script = "import { action } from \"@strata/action\";\nexport default action({ run: () => ({ data: DATA }) });\n";
         place.write("work.js", script.replace("DATA", data));
-        let failed = place.host(&["run", "team.toml", "--storage", "store", "--force"]).expect(3);
-        assert!(failed.stderr.contains(expected), "`{expected}`: {}", failed.stderr);
+        let failed = place
+            .host(&["run", "team.toml", "--storage", "store", "--force"])
+            .expect(3);
+        assert!(
+            failed.stderr.contains(expected),
+            "`{expected}`: {}",
+            failed.stderr
+        );
     };
-    check("[...Array(200)].reduce((inner) => [inner], 1)", "the output's `data` is nested deeper than 100 levels");
-    check("Array(250000).fill({ \"\": 0 })", "the output's `data` is too large to be read");
+    check(
+        "[...Array(200)].reduce((inner) => [inner], 1)",
+        "the output's `data` is nested deeper than 100 levels",
+    );
+    check(
+        "Array(250000).fill({ \"\": 0 })",
+        "the output's `data` is too large to be read",
+    );
 }
 
 #[test]
@@ -143,38 +188,67 @@ fn a_script_is_the_same_on_a_machine_that_has_built_its_interpreter_anew() {
     place.write("work.js", "return \"x\";");
     place.host(&["lock", "team.toml"]).expect(0);
     let locked = String::from_utf8(place.read("strata.lock")).unwrap();
-    assert!(locked.contains("source = \"work.js\"") && locked.contains("size = 11\n"), "{locked}");
+    assert!(
+        locked.contains("source = \"work.js\"") && locked.contains("size = 11\n"),
+        "{locked}"
+    );
     place.run().expect(0);
 
     // Another cache, that has nothing of this one's but the tools.
     let cache = place.path("cache/strata-host");
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(&cache).unwrap();
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&cache)
+        .unwrap();
     let tools = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache/strata-host/javascript");
     symlink(tools, cache.join("javascript")).unwrap();
-    for args in [&["check", "team.toml"][..], &["replay", "store", "--verify"]] {
+    for args in [
+        &["check", "team.toml"][..],
+        &["replay", "store", "--verify"],
+    ] {
         let mut command = place.command(args);
-        let output = command.env("XDG_CACHE_HOME", place.path("cache")).output().unwrap();
-        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        let output = command
+            .env("XDG_CACHE_HOME", place.path("cache"))
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "{args:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
     let interpreters = |cache: &Path| {
-        let made = fs::read_dir(cache.join("sdk")).unwrap().map(|entry| entry.unwrap().path());
-        made.filter(|dir| dir.join("interpreter/target/guest").is_dir()).count()
+        let made = fs::read_dir(cache.join("sdk"))
+            .unwrap()
+            .map(|entry| entry.unwrap().path());
+        made.filter(|dir| dir.join("interpreter/target/guest").is_dir())
+            .count()
     };
     assert_eq!(interpreters(&cache), 1, "it was built there");
 }
 
 /// A script fails with an error of its language's own, and with the place; caught, it goes on.
-fn is_told_what_the_host_does_not_take(file: &str, cases: &[(&str, &[&str])], caught: (&str, &str)) {
+fn is_told_what_the_host_does_not_take(
+    file: &str,
+    cases: &[(&str, &[&str])],
+    caught: (&str, &str),
+) {
     let place = team(file);
     for (text, told) in cases {
         place.write(file, text);
-        let failed = place.host(&["run", "team.toml", "--storage", "store", "--force"]).expect(3);
-        told.iter().for_each(|part| assert!(failed.stderr.contains(part), "`{part}`: {}", failed.stderr));
+        let failed = place
+            .host(&["run", "team.toml", "--storage", "store", "--force"])
+            .expect(3);
+        told.iter()
+            .for_each(|part| assert!(failed.stderr.contains(part), "`{part}`: {}", failed.stderr));
         assert!(!failed.stderr.contains("trap: "), "{}", failed.stderr);
     }
     let (text, said) = caught;
     place.write(file, text);
-    let done = place.host(&["run", "team.toml", "--storage", "caught", "--events", "-"]).expect(0);
+    let done = place
+        .host(&["run", "team.toml", "--storage", "caught", "--events", "-"])
+        .expect(0);
     assert_eq!(finished(&done).last().unwrap()["content"], said);
 }
 
@@ -191,9 +265,15 @@ fn what_the_host_does_not_take_of_javascript_is_an_error_with_its_place() {
         ),
         (
             "import { llm } from \"@strata/action\";\nllm.ask({ prompt: \"x\", maxTokens: \"many\" });",
-            &["TypeError: llm.ask: `maxTokens`: expected a number", "at work.js:2:"],
+            &[
+                "TypeError: llm.ask: `maxTokens`: expected a number",
+                "at work.js:2:",
+            ],
         ),
-        ("return { content: \"x\", to: \"B\" };", &["TypeError: what `run` returned: `to`: expected a list of texts"]),
+        (
+            "return { content: \"x\", to: \"B\" };",
+            &["TypeError: what `run` returned: `to`: expected a list of texts"],
+        ),
         ("throw \"\\ud83d\";", &["thrown: \u{fffd}"]),
     ];
     let caught = "import { files, state } from \"@strata/action\";\n\
@@ -208,15 +288,25 @@ fn what_the_host_does_not_take_of_python_is_an_error_with_its_place() {
     let cases: [(&str, &[&str]); 4] = [
         (
             "from strata_action import state\ndef keep(key):\n    state.role[key] = 1\nkeep(3)\n",
-            &["TypeError: state: key: expected a text, found the int `3`", "line 3, in keep", "line 4, in <module>"],
+            &[
+                "TypeError: state: key: expected a text, found the int `3`",
+                "line 3, in keep",
+                "line 4, in <module>",
+            ],
         ),
         (
             "from strata_action import llm\nllm.ask(\"x\", max_tokens=\"many\")\n",
-            &["TypeError: llm.ask: request.max_tokens: expected a whole number", "line 2, in <module>"],
+            &[
+                "TypeError: llm.ask: request.max_tokens: expected a whole number",
+                "line 2, in <module>",
+            ],
         ),
         (
             "from strata_action import Output\nreturn Output(\"x\", to=\"Bob\")\n",
-            &["TypeError: Output.to: expected a list, found the str `'Bob'`; write `['Bob']`", "line 2, in <module>"],
+            &[
+                "TypeError: Output.to: expected a list, found the str `'Bob'`; write `['Bob']`",
+                "line 2, in <module>",
+            ],
         ),
         ("raise ValueError(\"\\ud83d\")\n", &["ValueError: \u{fffd}"]),
     ];
@@ -235,13 +325,20 @@ fn what_is_no_script_is_refused_where_it_is_written() {
         );
         let place = Place::with(&text);
         let refused = place.host(&["check", "team.toml"]).expect(2);
-        assert!(refused.stderr.contains(expected), "`{expected}`: {}", refused.stderr);
+        assert!(
+            refused.stderr.contains(expected),
+            "`{expected}`: {}",
+            refused.stderr
+        );
         assert!(refused.stderr.contains("team.toml:"), "{}", refused.stderr);
     };
     check("script = \"work.rb\"", "`work.rb` is not a script");
     check("component = \"work.js\"", "write `script = \"work.js\"`");
     check("script = \"work.js\"", "cannot find the script `");
-    check("script = \"work.js\"\ncomponent = \"probe.wasm\"", "there cannot be both `script` and `component`");
+    check(
+        "script = \"work.js\"\ncomponent = \"probe.wasm\"",
+        "there cannot be both `script` and `component`",
+    );
 }
 
 /// The team that ships with the product, in a folder of its own, with its interpreters compiled.
@@ -250,7 +347,11 @@ fn shipped(team: &str) -> Place {
     for entry in fs::read_dir(project().join("plugins/teams/scripts")).unwrap() {
         let entry = entry.unwrap();
         if entry.path().is_file() {
-            fs::copy(entry.path(), place.path(&entry.file_name().to_string_lossy())).unwrap();
+            fs::copy(
+                entry.path(),
+                place.path(&entry.file_name().to_string_lossy()),
+            )
+            .unwrap();
         }
     }
     unhurried(&place, &["check", team]);
@@ -260,43 +361,100 @@ fn shipped(team: &str) -> Place {
 #[test]
 fn a_model_s_code_is_run_in_the_sandbox() {
     let cases = [
-        ("team.toml", "mended.js", ["TypeError: cannot read property 'length' of undefined", "at Write.js:2:"]),
-        ("python.toml", "mended.py", ["error: StopIteration", "File \"Write.py\", line 2, in <module>"]),
+        (
+            "team.toml",
+            "mended.js",
+            [
+                "TypeError: cannot read property 'length' of undefined",
+                "at Write.js:2:",
+            ],
+        ),
+        (
+            "python.toml",
+            "mended.py",
+            [
+                "error: StopIteration",
+                "File \"Write.py\", line 2, in <module>",
+            ],
+        ),
     ];
     for (team, mended, told) in cases {
         let place = shipped(team);
-        let done = place.host(&["run", team, "--events", "-", "--storage", "store"]).expect(0);
-        assert_eq!(finished(&done)[1]["data"], serde_json::json!({ "sum": 24133, "largest": 541 }), "{team}");
-        let failed = place.host(&["run", team, "find a name with B", "--storage", "name"]).expect(3);
-        told.iter().for_each(|part| assert!(failed.stderr.contains(part), "`{part}`: {}", failed.stderr));
+        let done = place
+            .host(&["run", team, "--events", "-", "--storage", "store"])
+            .expect(0);
+        assert_eq!(
+            finished(&done)[1]["data"],
+            serde_json::json!({ "sum": 24133, "largest": 541 }),
+            "{team}"
+        );
+        let failed = place
+            .host(&["run", team, "find a name with B", "--storage", "name"])
+            .expect(3);
+        told.iter()
+            .for_each(|part| assert!(failed.stderr.contains(part), "`{part}`: {}", failed.stderr));
         place.write(mended, "return \"nobody\"");
         let component = format!("Runner.Run={mended}");
-        let resumed =
-            place.host(&["run", "--recover_path", "name", "--component", &component, "--events", "-"]).expect(0);
+        let resumed = place
+            .host(&[
+                "run",
+                "--recover_path",
+                "name",
+                "--component",
+                &component,
+                "--events",
+                "-",
+            ])
+            .expect(0);
         assert_eq!(finished(&resumed)[0]["content"], "nobody");
-        assert!(!resumed.stdout.contains("\"host-call\""), "the model is not asked again: {}", resumed.stdout);
+        assert!(
+            !resumed.stdout.contains("\"host-call\""),
+            "the model is not asked again: {}",
+            resumed.stdout
+        );
     }
 }
 
 #[test]
 fn a_script_has_the_limits_of_its_action() {
-    let spins = [("team.toml", "js", "while (true) {}"), ("python.toml", "py", "while True:\n    pass\n")];
+    let spins = [
+        ("team.toml", "js", "while (true) {}"),
+        ("python.toml", "py", "while True:\n    pass\n"),
+    ];
     let hoards = [
-        ("team.toml", "js", "const all = []; while (true) all.push(new Uint8Array(1 << 20));"),
-        ("python.toml", "py", "hoard = []\nwhile True:\n    hoard.append(bytearray(1 << 20))\n"),
+        (
+            "team.toml",
+            "js",
+            "const all = []; while (true) all.push(new Uint8Array(1 << 20));",
+        ),
+        (
+            "python.toml",
+            "py",
+            "hoard = []\nwhile True:\n    hoard.append(bytearray(1 << 20))\n",
+        ),
     ];
     let cases = spins.map(|case| (case, "cpu: CPU limit of 2s")).into_iter();
     for ((team, ending, text), fault) in cases.chain(hoards.map(|case| (case, "memory: "))) {
         let place = shipped(team);
         place.write(&format!("greedy.{ending}"), text);
         let component = format!("Runner.Run=greedy.{ending}");
-        let failed = place.host(&["run", team, "--storage", "store", "--component", &component]).expect(3);
+        let failed = place
+            .host(&["run", team, "--storage", "store", "--component", &component])
+            .expect(3);
         let expected = format!("fault: Runner action 0 `Run` attempt 1: {fault}");
-        assert!(failed.stderr.contains(&expected), "`{expected}`: {}", failed.stderr);
+        assert!(
+            failed.stderr.contains(&expected),
+            "`{expected}`: {}",
+            failed.stderr
+        );
         if fault.starts_with("cpu") {
             let line = format!("    greedy.{ending}:1: a loop, perhaps this one: while");
             assert!(failed.stderr.contains(&line), "`{line}`: {}", failed.stderr);
-            assert!(!failed.stderr.contains("wasm"), "no frames of the interpreter: {}", failed.stderr);
+            assert!(
+                !failed.stderr.contains("wasm"),
+                "no frames of the interpreter: {}",
+                failed.stderr
+            );
         }
     }
 }
@@ -307,26 +465,46 @@ fn nothing_that_a_guest_says_looks_like_what_the_host_says() {
     let says = "export default () => { console.error('one\\rfault: forged \\u202e'); throw new Error('two\\nfault: forged'); }";
     place.write("work.js", says);
     let ended = place.run().expect(3);
-    assert!(ended.stderr.contains("one\u{fffd}fault: forged \u{fffd}"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("one\u{fffd}fault: forged \u{fffd}"),
+        "{}",
+        ended.stderr
+    );
     assert!(
         !ended.stderr.contains(['\r', '\u{202e}']) && !ended.stderr.contains("\nfault: forged"),
         "{}",
         ended.stderr
     );
     let told = place.host(&["inspect", "store"]).expect(0).stdout;
-    let faults: Vec<&str> =
-        told.lines().skip_while(|line| *line != "faults").take_while(|line| !line.is_empty()).collect();
-    assert!(faults.len() > 2 && faults[1..].iter().all(|line| line.starts_with("  ")), "{told}");
-    assert_eq!(*faults.last().unwrap(), "  stack, log and calls: strata-host inspect store --action A.Work");
-    let told = place.host(&["inspect", "store", "--action", "A.Work"]).expect(0).stdout;
-    assert!(told.contains("fault       attempt 1: error: Error: two"), "{told}");
+    let faults: Vec<&str> = told
+        .lines()
+        .skip_while(|line| *line != "faults")
+        .take_while(|line| !line.is_empty())
+        .collect();
+    assert!(
+        faults.len() > 2 && faults[1..].iter().all(|line| line.starts_with("  ")),
+        "{told}"
+    );
+    assert_eq!(
+        *faults.last().unwrap(),
+        "  stack, log and calls: strata-host inspect store --action A.Work"
+    );
+    let told = place
+        .host(&["inspect", "store", "--action", "A.Work"])
+        .expect(0)
+        .stdout;
+    assert!(
+        told.contains("fault       attempt 1: error: Error: two"),
+        "{told}"
+    );
 }
 
 #[test]
 fn a_script_in_python_reads_and_writes_texts_of_all_sorts() {
     let place = team("work.py");
     let text = fs::read_to_string(place.path("team.toml")).unwrap();
-    let grant = "[role.action.allow]\ndirs = [{ host = \"out\", guest = \"/out\", write = true }]\n";
+    let grant =
+        "[role.action.allow]\ndirs = [{ host = \"out\", guest = \"/out\", write = true }]\n";
     place.write("team.toml", format!("{text}{grant}"));
     place.write(
         "work.py",
@@ -351,13 +529,19 @@ return zipfile.ZipFile(packed).read("a").decode()
 
 #[test]
 fn a_byte_order_mark_before_a_script_is_no_part_of_it() {
-    let cases =
-        [("work.py", "return f\"{1 + 1} words\"\n"), ("work.js", "#!/usr/bin/env node\nreturn `${1 + 1} words`;\n")];
+    let cases = [
+        ("work.py", "return f\"{1 + 1} words\"\n"),
+        ("work.js", "#!/usr/bin/env node\nreturn `${1 + 1} words`;\n"),
+    ];
     for (file, text) in cases {
         let place = team(file);
         place.write(file, format!("\u{feff}{text}"));
         let ended = place.run().expect(0);
-        assert_eq!(finished(&ended).last().unwrap()["content"], "2 words", "{file}");
+        assert_eq!(
+            finished(&ended).last().unwrap()["content"],
+            "2 words",
+            "{file}"
+        );
     }
 }
 
@@ -366,7 +550,20 @@ fn coroutines_of_python_run_and_time_zones_say_what_is_missing() {
     let place = team("work.py");
     let runs = |text: &str| {
         place.write("work.py", text);
-        finished(&place.host(&["run", "team.toml", "--force", "--storage", "store", "--events", "-"]).expect(0)).pop()
+        finished(
+            &place
+                .host(&[
+                    "run",
+                    "team.toml",
+                    "--force",
+                    "--storage",
+                    "store",
+                    "--events",
+                    "-",
+                ])
+                .expect(0),
+        )
+        .pop()
     };
     let coroutines = "import asyncio\nasync def f(n):\n    await asyncio.sleep(0.01)\n    return n\n\
         async def main():\n    try:\n        await asyncio.wait_for(f(3), 0.001)\n    except TimeoutError:\n\
@@ -375,5 +572,11 @@ fn coroutines_of_python_run_and_time_zones_say_what_is_missing() {
     let zones = "import zoneinfo\ntry:\n    zoneinfo.ZoneInfo(\"Europe/Berlin\")\n\
         except zoneinfo.ZoneInfoNotFoundError as error:\n    return error.args[0]\n";
     let told = runs(zones).unwrap();
-    assert!(told["content"].as_str().unwrap().contains("no time zone database"), "{told}");
+    assert!(
+        told["content"]
+            .as_str()
+            .unwrap()
+            .contains("no time zone database"),
+        "{told}"
+    );
 }

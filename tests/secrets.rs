@@ -21,14 +21,22 @@ fn team(port: u16, steps: &str) -> Place {
 fn host(place: &Place, args: &[&str]) -> Ended {
     let mut command = place.command(args);
     // Whatever the parts that see it have to say.
-    command.env("STRATA_LOG", "warn,strata_host=trace,reqwest=trace,hyper=trace,hyper_util=trace");
+    command.env(
+        "STRATA_LOG",
+        "warn,strata_host=trace,reqwest=trace,hyper=trace,hyper_util=trace",
+    );
     command.env("TOKEN", SECRET);
     Process::spawn(command).end()
 }
 
 /// The secret in the forms in which it could be found again.
 fn forms() -> Vec<Vec<u8>> {
-    let texts = [SECRET, "s3cr3t/va+lue\\\"quoted", "s3cr3t%2Fva%2Blue", "czNjcjN0L3ZhK2x1ZSJxdW90ZWQ"];
+    let texts = [
+        SECRET,
+        "s3cr3t/va+lue\\\"quoted",
+        "s3cr3t%2Fva%2Blue",
+        "czNjcjN0L3ZhK2x1ZSJxdW90ZWQ",
+    ];
     texts.map(|text| text.as_bytes().to_vec()).into()
 }
 
@@ -54,19 +62,41 @@ fn assert_clean_files(dir: &Path) {
 fn a_secret_is_found_in_nothing_that_the_host_writes() {
     let echo = r#"{ http = "URL/echo", secret = "TOKEN" }"#;
     let cases: [(&str, i32); 4] = [
-        (r#"{ http = "URL/echo", method = "POST", secret = "TOKEN" }, { say = "{reads}" }"#, 0),
-        (&format!("{echo}, {{ set = \"k\", value = \"v\" }}, {{ fail = \"trap\" }}"), 3),
-        (&format!("{echo}, {{ http = \"URL/slam\", method = \"POST\", secret = \"TOKEN\" }}"), 10),
+        (
+            r#"{ http = "URL/echo", method = "POST", secret = "TOKEN" }, { say = "{reads}" }"#,
+            0,
+        ),
+        (
+            &format!("{echo}, {{ set = \"k\", value = \"v\" }}, {{ fail = \"trap\" }}"),
+            3,
+        ),
+        (
+            &format!("{echo}, {{ http = \"URL/slam\", method = \"POST\", secret = \"TOKEN\" }}"),
+            10,
+        ),
         (r#"{ secret = "TOKEN" }, { say = "{reads}" }"#, 0),
     ];
     for (steps, code) in cases {
         let web = Web::new();
         let place = team(web.port(), steps);
-        let events = ["run", "team.toml", "--storage", "store", "--events", "events.ndjson", "--json"];
+        let events = [
+            "run",
+            "team.toml",
+            "--storage",
+            "store",
+            "--events",
+            "events.ndjson",
+            "--json",
+        ];
         let ended = host(&place, &events).expect(code);
         let requests = web.requests();
         let bearer = format!("Bearer {SECRET}");
-        assert!(requests.iter().all(|request| request.header("authorization") == Some(&bearer)), "{requests:?}");
+        assert!(
+            requests
+                .iter()
+                .all(|request| request.header("authorization") == Some(&bearer)),
+            "{requests:?}"
+        );
         assert_eq!(requests.is_empty(), !steps.contains("http"));
         let shown = host(&place, &["inspect", "store", "--json"]).expect(0);
         let told = host(&place, &["events", "store"]).expect(0);
@@ -76,9 +106,16 @@ fn a_secret_is_found_in_nothing_that_the_host_writes() {
         }
         assert_clean_files(&place.path("."));
         if code == 0 {
-            let said = place.team_json()["env"]["history"]["storage"][1]["content"].as_str().unwrap().to_owned();
+            let said = place.team_json()["env"]["history"]["storage"][1]["content"]
+                .as_str()
+                .unwrap()
+                .to_owned();
             assert!(
-                said.contains(if steps.contains("http") { "[secret TOKEN]" } else { "{{secret:TOKEN}}" }),
+                said.contains(if steps.contains("http") {
+                    "[secret TOKEN]"
+                } else {
+                    "{{secret:TOKEN}}"
+                }),
                 "{said}"
             );
         }
@@ -101,7 +138,10 @@ fn a_key_of_a_model_that_is_not_set_is_shown_where_it_is_named() {
 #[test]
 fn a_secret_that_is_not_set_is_shown_where_it_is_named() {
     let place = team(1, "{ say = \"x\" }");
-    for command in [&["check", "team.toml"][..], &["run", "team.toml", "--storage", "store"]] {
+    for command in [
+        &["check", "team.toml"][..],
+        &["run", "team.toml", "--storage", "store"],
+    ] {
         let mut command = place.command(command);
         command.env_remove("TOKEN");
         let refused = Process::spawn(command).end().expect(2);
@@ -111,6 +151,10 @@ fn a_secret_that_is_not_set_is_shown_where_it_is_named() {
     }
     assert!(!place.path("store").exists());
     let shown = host(&place, &["check", "team.toml"]).expect(0);
-    assert!(shown.stdout.contains("with secrets TOKEN"), "{}", shown.stdout);
+    assert!(
+        shown.stdout.contains("with secrets TOKEN"),
+        "{}",
+        shown.stdout
+    );
     assert_clean("stdout", shown.stdout.as_bytes());
 }

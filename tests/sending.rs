@@ -6,21 +6,49 @@ use crate::stream;
 
 #[test]
 fn what_is_sent_again_under_its_key_is_not_published_again_running_or_not() {
-    let send = ["send", "store", "--cause", "UserRequirement", "--idempotency-key"];
+    let send = [
+        "send",
+        "store",
+        "--cause",
+        "UserRequirement",
+        "--idempotency-key",
+    ];
     let place = Place::with(GREETER);
-    let sent = |key: &str| place.host(&[&send[..], &[key, "more"]].concat()).expect(0).stderr;
-    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--keep-alive", "--events", "-"]);
+    let sent = |key: &str| {
+        place
+            .host(&[&send[..], &[key, "more"]].concat())
+            .expect(0)
+            .stderr
+    };
+    let mut process = place.start(&[
+        "run",
+        "team.toml",
+        "--storage",
+        "store",
+        "--keep-alive",
+        "--events",
+        "-",
+    ]);
     process.until("step-committed", None);
     assert!(sent("k").contains("message sent-0 is in the mailbox of A"));
     process.until("step-committed", None);
     let again = "already received under this key as message sent-0; it is not sent again";
     assert!(sent("k").contains(again));
     process.kill();
-    for (key, told) in [("k", again), ("l", "message sent-1 is in the mailbox of A"), ("l", "as message sent-1")] {
+    for (key, told) in [
+        ("k", again),
+        ("l", "message sent-1 is in the mailbox of A"),
+        ("l", "as message sent-1"),
+    ] {
         assert!(sent(key).contains(told), "{key}");
     }
     let resumed = place.resume().expect(0);
-    assert_eq!(stream::of_kind(&resumed.events(), "action-finished").len(), 1, "{}", resumed.stdout);
+    assert_eq!(
+        stream::of_kind(&resumed.events(), "action-finished").len(),
+        1,
+        "{}",
+        resumed.stdout
+    );
     assert_eq!(
         place.team_json()["env"]["history"]["storage"][2]["meta_info"],
         serde_json::json!({"idempotency_key": "k"})
@@ -29,17 +57,33 @@ fn what_is_sent_again_under_its_key_is_not_published_again_running_or_not() {
 
 #[test]
 fn a_program_outside_that_writes_null_or_nothing_for_a_key_gives_none() {
-    let place = Place::with(&format!("{GREETER}\n[env.external]\nkind = 'stdio'\ncommand = ['sh', 'bridge.sh']\n"));
+    let place = Place::with(&format!(
+        "{GREETER}\n[env.external]\nkind = 'stdio'\ncommand = ['sh', 'bridge.sh']\n"
+    ));
     let line = |cause: &str, key: &str| {
-        format!("echo '{{\"content\":\"x\",\"cause_by\":\"{cause}\",\"meta_info\":{{\"idempotency_key\":{key}}}}}'\n")
+        format!(
+            "echo '{{\"content\":\"x\",\"cause_by\":\"{cause}\",\"meta_info\":{{\"idempotency_key\":{key}}}}}'\n"
+        )
     };
     let keys = ["null", "null", "\"\"", "\"\"", "\"k\"", "\"k\"", "5", "5"];
     let lines: String = keys.iter().map(|key| line("Note", key)).collect();
     place.write("bridge.sh", lines + &line("Last", "null") + "cat > read\n");
-    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--keep-alive", "--events", "-"]);
+    let mut process = place.start(&[
+        "run",
+        "team.toml",
+        "--storage",
+        "store",
+        "--keep-alive",
+        "--events",
+        "-",
+    ]);
     while process.until("message-routed", None)["cause_by"] != "Last" {}
     process.kill();
-    let notes = place.recorded().iter().filter(|line| line["cause_by"] == "Note").count();
+    let notes = place
+        .recorded()
+        .iter()
+        .filter(|line| line["cause_by"] == "Note")
+        .count();
     assert_eq!(notes, 6);
 }
 
@@ -48,18 +92,44 @@ fn a_team_that_is_done_is_so_although_it_was_sent_what_nobody_hears() {
     let place = Place::with(GREETER);
     let run = ["run", "team.toml", "--storage", "store", "--quiet"];
     place.host(&run).expect(0);
-    place.host(&["send", "store", "--cause", "Unheard", "x"]).expect(0);
-    assert!(place.resume().expect(0).stderr.contains("is done; nothing is left to run"));
+    place
+        .host(&["send", "store", "--cause", "Unheard", "x"])
+        .expect(0);
+    assert!(
+        place
+            .resume()
+            .expect(0)
+            .stderr
+            .contains("is done; nothing is left to run")
+    );
     place.host(&run).expect(0);
-    place.host(&["send", "store", "--cause", "UserRequirement", "x"]).expect(0);
-    place.host(&["send", "store", "--cause", "Unheard", "x"]).expect(0);
-    assert!(place.host(&run).expect(2).stderr.contains("holds an unfinished team"));
+    place
+        .host(&["send", "store", "--cause", "UserRequirement", "x"])
+        .expect(0);
+    place
+        .host(&["send", "store", "--cause", "Unheard", "x"])
+        .expect(0);
+    assert!(
+        place
+            .host(&run)
+            .expect(2)
+            .stderr
+            .contains("holds an unfinished team")
+    );
 }
 
 #[test]
 fn a_text_of_any_size_that_is_sent_arrives_or_is_refused() {
     let place = Place::with(GREETER);
-    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--keep-alive", "--events", "-"]);
+    let mut process = place.start(&[
+        "run",
+        "team.toml",
+        "--storage",
+        "store",
+        "--keep-alive",
+        "--events",
+        "-",
+    ]);
     process.until("step-committed", None);
     let send = |bytes: usize| {
         place.write("text", "\u{1}".repeat(bytes));
@@ -68,10 +138,23 @@ fn a_text_of_any_size_that_is_sent_arrives_or_is_refused() {
         String::from_utf8(command.stdin(text).output().unwrap().stderr).unwrap()
     };
     let told = send((16 << 20) + 1);
-    assert!(told.contains("the text has more than 16 MiB; put it into a file"), "{told}");
-    assert_eq!(send(16 << 20), "warning: nobody watches `Note`: the message reached no mailbox\n");
+    assert!(
+        told.contains("the text has more than 16 MiB; put it into a file"),
+        "{told}"
+    );
+    assert_eq!(
+        send(16 << 20),
+        "warning: nobody watches `Note`: the message reached no mailbox\n"
+    );
     process.kill();
-    assert_eq!(place.recorded().iter().filter(|line| line["cause_by"] == "Note").count(), 1);
+    assert_eq!(
+        place
+            .recorded()
+            .iter()
+            .filter(|line| line["cause_by"] == "Note")
+            .count(),
+        1
+    );
 }
 
 const ASKS: &str = r#"
@@ -94,7 +177,10 @@ fn without_team_json(place: &Place, args: &[&str]) -> String {
     std::fs::create_dir(&new).unwrap();
     let told = place.host(args).expect(0).stderr;
     std::fs::remove_dir(&new).unwrap();
-    assert!(told.contains("`team.json` stays as it is") && told.contains("`store/team.json`"), "{told}");
+    assert!(
+        told.contains("`team.json` stays as it is") && told.contains("`store/team.json`"),
+        "{told}"
+    );
     told
 }
 
@@ -102,16 +188,30 @@ fn without_team_json(place: &Place, args: &[&str]) -> String {
 fn what_was_recorded_is_taken_also_where_team_json_cannot_be_written() {
     let place = Place::with(GREETER);
     place.run().expect(0);
-    let sent = without_team_json(&place, &["send", "store", "--cause", "UserRequirement", "more"]);
-    assert!(sent.contains("message sent-0 is in the mailbox of A"), "{sent}");
+    let sent = without_team_json(
+        &place,
+        &["send", "store", "--cause", "UserRequirement", "more"],
+    );
+    assert!(
+        sent.contains("message sent-0 is in the mailbox of A"),
+        "{sent}"
+    );
     let resumed = place.resume().expect(0);
-    assert_eq!(stream::of_kind(&resumed.events(), "action-finished").len(), 1, "{}", resumed.stdout);
+    assert_eq!(
+        stream::of_kind(&resumed.events(), "action-finished").len(),
+        1,
+        "{}",
+        resumed.stdout
+    );
 
     let place = Place::with(ASKS);
     place.run().expect(4);
     let answer = ["answer", "store", "ask-0-0-0-0=yes"];
     without_team_json(&place, &answer);
     let again = place.host(&answer).expect(2).stderr;
-    assert!(again.contains("is not open: it was answered already"), "{again}");
+    assert!(
+        again.contains("is not open: it was answered already"),
+        "{again}"
+    );
     place.resume().expect(0);
 }

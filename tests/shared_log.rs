@@ -11,15 +11,26 @@ use crate::stream;
 
 /// How many links to a log lie in a storage directory.
 fn links(storage: &Path) -> usize {
-    let names = std::fs::read_dir(storage).unwrap().map(|entry| entry.unwrap().file_name());
-    names.filter(|name| name.to_string_lossy().starts_with("team.shared-log-")).count()
+    let names = std::fs::read_dir(storage)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name());
+    names
+        .filter(|name| name.to_string_lossy().starts_with("team.shared-log-"))
+        .count()
 }
 
 /// Environments of greeters that share a log, at work.
 fn started(places: &[Place], group: &GroupLog) -> Vec<LiveEnvironment> {
     let create = |place: &Place| {
-        let (team, storage, overrides) = (place.path("team.toml"), place.path("store"), Overrides::default());
-        let start = Start { group: Some(group), ..Start::new(&team, &storage, &overrides) };
+        let (team, storage, overrides) = (
+            place.path("team.toml"),
+            place.path("store"),
+            Overrides::default(),
+        );
+        let start = Start {
+            group: Some(group),
+            ..Start::new(&team, &storage, &overrides)
+        };
         let mut environment = LiveEnvironment::create(start).unwrap();
         environment.start(WhenIdle::Stay).unwrap();
         environment
@@ -28,7 +39,9 @@ fn started(places: &[Place], group: &GroupLog) -> Vec<LiveEnvironment> {
 }
 
 async fn say(environments: &[LiveEnvironment], text: &str) {
-    let sent = environments.iter().map(|environment| environment.send(said(text)));
+    let sent = environments
+        .iter()
+        .map(|environment| environment.send(said(text)));
     futures_util::future::try_join_all(sent).await.unwrap();
 }
 
@@ -56,7 +69,11 @@ fn teams_that_share_a_log_leave_nothing_of_it_behind_and_share_another_later() {
     }
     let (storage, overrides) = (places[0].path("store"), Overrides::default());
     in_runtime(async {
-        let resume = Resume { when_idle: WhenIdle::Stay, group: Some(&group), ..Resume::new(&storage, &overrides) };
+        let resume = Resume {
+            when_idle: WhenIdle::Stay,
+            group: Some(&group),
+            ..Resume::new(&storage, &overrides)
+        };
         let mut environment = LiveEnvironment::load(resume).unwrap();
         assert_eq!(links(&storage), 1);
         environment.start(WhenIdle::Stay).unwrap();
@@ -93,9 +110,13 @@ fn a_team_that_was_cut_off_while_it_shared_a_log_is_taken_up_by_the_command_line
     });
     for place in &places {
         assert_eq!(links(&place.path("cut-off")), 1);
-        place.host(&["send", "cut-off", "--cause", "UserRequirement", "later"]).expect(0);
+        place
+            .host(&["send", "cut-off", "--cause", "UserRequirement", "later"])
+            .expect(0);
         assert_eq!(links(&place.path("cut-off")), 0);
-        let resumed = place.host(&["run", "--recover_path", "cut-off", "--events", "-"]).expect(0);
+        let resumed = place
+            .host(&["run", "--recover_path", "cut-off", "--events", "-"])
+            .expect(0);
         let told = stream::of_kind(&resumed.events(), "action-finished").len();
         assert_eq!(told, 1, "the others were greeted before");
         let all = place.host(&["events", "cut-off"]).expect(0);

@@ -56,17 +56,39 @@ fn the_first_signal_saves_and_ends_with_its_own_code() {
         let (place, process) = waiting(how);
         process.signal(signal);
         let ended = process.end().expect(code);
-        assert!(ended.stderr.contains("interrupted at step 0"), "{}", ended.stderr);
-        assert!(ended.stderr.contains("run --recover_path store"), "{}", ended.stderr);
+        assert!(
+            ended.stderr.contains("interrupted at step 0"),
+            "{}",
+            ended.stderr
+        );
+        assert!(
+            ended.stderr.contains("run --recover_path store"),
+            "{}",
+            ended.stderr
+        );
         // It is nobody's fault.
-        assert!(ended.stderr.contains(" stopped  before it ended\n"), "{}", ended.stderr);
-        assert!(!ended.stderr.contains("FAILED") && !ended.stderr.contains("fault:"), "{}", ended.stderr);
+        assert!(
+            ended.stderr.contains(" stopped  before it ended\n"),
+            "{}",
+            ended.stderr
+        );
+        assert!(
+            !ended.stderr.contains("FAILED") && !ended.stderr.contains("fault:"),
+            "{}",
+            ended.stderr
+        );
         let lines = ended.events();
-        assert_eq!(stream::of_kind(&lines, "action-failed")[0]["fault"], "interrupted");
+        assert_eq!(
+            stream::of_kind(&lines, "action-failed")[0]["fault"],
+            "interrupted"
+        );
         assert_eq!(lines.last().unwrap()["status"], "interrupted");
         let shown = place.host(&["inspect", "store"]).expect(0).stdout;
         assert!(shown.contains(": interrupted (attempts "), "{shown}");
-        assert!(!shown.contains("FAILED") && !shown.contains("\nfaults\n"), "{shown}");
+        assert!(
+            !shown.contains("FAILED") && !shown.contains("\nfaults\n"),
+            "{shown}"
+        );
         let team = place.team_json();
         assert_eq!(team["strata"]["status"], "interrupted");
         assert_eq!(team["env"]["roles"]["A"]["rc"]["state"], 1);
@@ -77,7 +99,15 @@ fn the_first_signal_saves_and_ends_with_its_own_code() {
 #[test]
 fn a_run_that_is_kept_alive_and_stopped_while_it_waits_ends_as_it_would_have_without_waiting() {
     let place = Place::with(&WAITS.replace("HOW", "ask = \"who?\""));
-    let mut process = place.start(&["run", "team.toml", "--storage", "store", "--keep-alive", "--events", "-"]);
+    let mut process = place.start(&[
+        "run",
+        "team.toml",
+        "--storage",
+        "store",
+        "--keep-alive",
+        "--events",
+        "-",
+    ]);
     process.until("request-opened", None);
     // It has turned to waiting long before.
     std::thread::sleep(Duration::from_millis(300));
@@ -93,7 +123,12 @@ fn the_second_signal_ends_the_process_at_once_and_nothing_is_lost() {
     let place = Place::with(&WAITS.replace("HOW", &format!("say = \"{long}\"")));
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
     while process.until("action-started", Some("A"))["action"] != "Two" {}
-    let recorded = || place.recorded().iter().any(|line| line["kind"] == "action-finished" && line["action"] == "Two");
+    let recorded = || {
+        place
+            .recorded()
+            .iter()
+            .any(|line| line["kind"] == "action-finished" && line["action"] == "Two")
+    };
     while !recorded() {}
     process.signal(Signal::INT);
     // Signals of one kind that come too fast count as one: the second is of another kind.
@@ -119,12 +154,22 @@ fn a_second_process_is_refused_and_told_who_holds_the_storage() {
     for args in writing {
         let ended = place.host(args).expect(9);
         assert!(ended.stderr.contains(&pid), "{args:?}: {}", ended.stderr);
-        assert!(ended.stderr.contains("`store`"), "{args:?}: {}", ended.stderr);
+        assert!(
+            ended.stderr.contains("`store`"),
+            "{args:?}: {}",
+            ended.stderr
+        );
     }
     // Who runs the team is told, and writes it down.
-    place.host(&["send", "store", "--cause", "Note", "hello"]).expect(0);
-    let reading: [&[&str]; 4] =
-        [&["inspect", "store"], &["inspect", "store", "--json"], &["events", "store"], &["checkpoints", "store"]];
+    place
+        .host(&["send", "store", "--cause", "Note", "hello"])
+        .expect(0);
+    let reading: [&[&str]; 4] = [
+        &["inspect", "store"],
+        &["inspect", "store", "--json"],
+        &["events", "store"],
+        &["checkpoints", "store"],
+    ];
     for args in reading {
         assert!(!place.host(args).expect(0).stdout.is_empty(), "{args:?}");
     }
@@ -138,7 +183,10 @@ fn a_lock_left_by_a_killed_process_is_taken_over() {
     let (place, process) = waiting("sleep = \"90s\"");
     let ended = process.kill();
     assert_eq!(ended.signal, Some(9));
-    assert!(place.path("store/team.lock").exists(), "a killed process leaves its lock");
+    assert!(
+        place.path("store/team.lock").exists(),
+        "a killed process leaves its lock"
+    );
     assert_goes_on(&place);
     assert!(!place.path("store/team.lock").exists());
 }
@@ -153,8 +201,11 @@ fn a_stop_while_a_file_cannot_be_put_in_its_place_saves_the_rest_and_says_why() 
         )
     };
     let head = "schema = 'strata.team/1'\n[team]\nname = 't'\nidea = 'go'\n".to_owned();
-    let place =
-        Place::with(&(head + &role("W", "{ write = '/out/f', text = 'hello' }") + &role("S", "{ sleep = '90s' }")));
+    let place = Place::with(
+        &(head
+            + &role("W", "{ write = '/out/f', text = 'hello' }")
+            + &role("S", "{ sleep = '90s' }")),
+    );
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
     process.until("action-finished", Some("W"));
     // It is made with the first file that is put there.
@@ -162,12 +213,20 @@ fn a_stop_while_a_file_cannot_be_put_in_its_place_saves_the_rest_and_says_why() 
     place.write("out", "in the way");
     process.signal(Signal::TERM);
     let ended = process.end().expect(1);
-    assert!(ended.stderr.contains("out/f") && !ended.stderr.contains("does not fit"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("out/f") && !ended.stderr.contains("does not fit"),
+        "{}",
+        ended.stderr
+    );
     assert_eq!(place.team_json()["strata"]["status"], "interrupted");
     std::fs::remove_file(place.path("out")).unwrap();
-    let change = std::fs::read_to_string(place.path("team.toml")).unwrap().replace("90s", "1ms");
+    let change = std::fs::read_to_string(place.path("team.toml"))
+        .unwrap()
+        .replace("90s", "1ms");
     place.write("team.toml", change);
-    place.host(&["run", "team.toml", "--recover_path", "store"]).expect(0);
+    place
+        .host(&["run", "team.toml", "--recover_path", "store"])
+        .expect(0);
     assert_eq!(place.read("out/f"), b"hello");
 }
 
@@ -175,7 +234,9 @@ fn a_stop_while_a_file_cannot_be_put_in_its_place_saves_the_rest_and_says_why() 
 fn published_by_the_thousand() -> String {
     let tags = vec!["\"a\""; 300].join(",");
     let steps = vec![format!("{{ emit = \"x\", data = {{ tags = [{tags}] }} }}"); 1000].join(",");
-    let arm = |i: usize| format!("{{ when = \"data.tags.exists(t, t.matches('^[a-z]+{i}$'))\", to = [\"B\"] }}");
+    let arm = |i: usize| {
+        format!("{{ when = \"data.tags.exists(t, t.matches('^[a-z]+{i}$'))\", to = [\"B\"] }}")
+    };
     let arms: Vec<String> = (0..20).map(arm).collect();
     WAITS.replace("config = { steps = [{ HOW, attempts = [1] }] }", "")
         + &format!(
@@ -196,7 +257,11 @@ fn conditions_on_very_many_messages_take_no_longer_than_their_budget_and_a_signa
     process.signal(Signal::TERM);
     let asked = std::time::Instant::now();
     process.end().expect(143);
-    assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
+    assert!(
+        asked.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        asked.elapsed()
+    );
     let mut process = place.start(&["run", "--recover_path", "store", "--events", "-"]);
     // They are judged now, to the end.
     while process.until("action-started", Some("B"))["action"] != "Wait" {}

@@ -16,7 +16,10 @@ pub struct Signer {
 impl Signer {
     /// One of many.
     pub fn of(seed: u8) -> Self {
-        Self { pair: Ed25519KeyPair::from_seed_unchecked(&[seed; 32]).unwrap(), id: [seed; ID_BYTES] }
+        Self {
+            pair: Ed25519KeyPair::from_seed_unchecked(&[seed; 32]).unwrap(),
+            id: [seed; ID_BYTES],
+        }
     }
 
     /// The public key, as `[trust]` takes it.
@@ -33,7 +36,9 @@ impl Signer {
     pub fn sign(&self, bytes: &[u8]) -> String {
         let signature = self.pair.sign(blake2b_simd::blake2b(bytes).as_bytes());
         let comment = "for a test";
-        let both = self.pair.sign(&[signature.as_ref(), comment.as_bytes()].concat());
+        let both = self
+            .pair
+            .sign(&[signature.as_ref(), comment.as_bytes()].concat());
         let line = STANDARD.encode([b"ED".as_slice(), &self.id, signature.as_ref()].concat());
         format!(
             "untrusted comment: of a component\n{line}\ntrusted comment: {comment}\n{}\n",

@@ -42,7 +42,11 @@ fn place(skill: &str) -> Place {
 
 /// The probe's own name and version.
 fn add_probe(place: &Place) -> String {
-    host(place, &["skill", "add", "probe.wasm"]).expect(0).stdout.trim().to_owned()
+    host(place, &["skill", "add", "probe.wasm"])
+        .expect(0)
+        .stdout
+        .trim()
+        .to_owned()
 }
 
 /// The probe with an empty section more: another component that says the same of itself.
@@ -58,9 +62,17 @@ fn a_team_runs_a_skill_that_it_names() {
     for skill in [name.clone(), format!("probe@^{version}")] {
         place.write("team.toml", TEAM.replace("SKILL", &skill));
         let checked = host(&place, &["check", "team.toml"]).expect(0);
-        assert!(checked.stdout.contains("shelf/components/"), "{}", checked.stdout);
+        assert!(
+            checked.stdout.contains("shelf/components/"),
+            "{}",
+            checked.stdout
+        );
         let store = format!("store-{}", skill.len());
-        let run = host(&place, &["run", "team.toml", "--storage", &store, "--events", "-"]).expect(0);
+        let run = host(
+            &place,
+            &["run", "team.toml", "--storage", &store, "--events", "-"],
+        )
+        .expect(0);
         assert!(run.stdout.contains("from the shelf"), "{}", run.stdout);
     }
 }
@@ -68,15 +80,26 @@ fn a_team_runs_a_skill_that_it_names() {
 #[test]
 fn a_signed_skill_runs_where_signatures_are_asked_for() {
     let signer = Signer::of(1);
-    let trusting = TEAM.replace("[[role]]\n", &format!("[trust]\nkeys = [\"{}\"]\n[[role]]\n", signer.key()));
+    let trusting = TEAM.replace(
+        "[[role]]\n",
+        &format!("[trust]\nkeys = [\"{}\"]\n[[role]]\n", signer.key()),
+    );
     let place = Place::with(&trusting.replace("SKILL", "probe@0.1.0"));
     let name = add_probe(&place);
     let refused = host(&place, &["check", "team.toml"]).expect(2);
-    assert!(refused.stderr.contains("there is no signature"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("there is no signature"),
+        "{}",
+        refused.stderr
+    );
     // It is taken along, also to what is there already.
     place.write("probe.wasm.minisig", signer.sign(&place.read("probe.wasm")));
     assert_eq!(add_probe(&place), name);
-    let run = host(&place, &["run", "team.toml", "--storage", "store", "--events", "-"]).expect(0);
+    let run = host(
+        &place,
+        &["run", "team.toml", "--storage", "store", "--events", "-"],
+    )
+    .expect(0);
     assert!(run.stdout.contains("from the shelf"), "{}", run.stdout);
 }
 
@@ -91,14 +114,21 @@ fn a_lock_that_names_a_skill_holds_on_every_machine() {
     on("ann", &["skill", "add", "probe.wasm"]).expect(0);
     on("ann", &["lock"]).expect(0);
     let text = String::from_utf8(place.read("strata.lock")).unwrap();
-    assert!(text.contains("skill = \"probe@0.1.0\"") && !text.contains("ann"), "{text}");
+    assert!(
+        text.contains("skill = \"probe@0.1.0\"") && !text.contains("ann"),
+        "{text}"
+    );
     on("bob", &["skill", "add", "probe.wasm"]).expect(0);
     on("bob", &["check", "team.toml"]).expect(0);
 
     place.write("another.wasm", another_probe());
     on("eve", &["skill", "add", "another.wasm"]).expect(0);
     let refused = on("eve", &["check", "team.toml"]).expect(2);
-    assert!(refused.stderr.contains("`probe@0.1.0` has the sha256"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("`probe@0.1.0` has the sha256"),
+        "{}",
+        refused.stderr
+    );
 }
 
 #[test]
@@ -106,14 +136,20 @@ fn a_saved_team_goes_on_with_a_skill_and_is_looked_at_without_it() {
     let place = place("probe@0.1.0");
     assert_eq!(add_probe(&place), "probe@0.1.0");
     let trap = place.read("team.toml");
-    let trap = String::from_utf8(trap).unwrap().replace("{ say = \"from the shelf\" }", "{ fail = \"error\" }");
+    let trap = String::from_utf8(trap)
+        .unwrap()
+        .replace("{ say = \"from the shelf\" }", "{ fail = \"error\" }");
     place.write("trap.toml", trap);
     host(&place, &["run", "trap.toml", "--storage", "store"]).expect(3);
     host(&place, &["skill", "remove", "probe@0.1.0"]).expect(0);
     host(&place, &["inspect", "store"]).expect(0);
     host(&place, &["graph", "team.toml"]).expect(0);
     let refused = host(&place, &["run", "team.toml", "--recover_path", "store"]).expect(2);
-    assert!(refused.stderr.contains("there is no skill `probe@0.1.0`"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("there is no skill `probe@0.1.0`"),
+        "{}",
+        refused.stderr
+    );
     add_probe(&place);
     host(&place, &["run", "team.toml", "--recover_path", "store"]).expect(0);
 }
@@ -123,14 +159,29 @@ fn a_skill_that_is_not_there_is_refused_where_it_is_written() {
     let check = |skill: &str, expected: &[&str]| {
         let place = place(skill);
         add_probe(&place);
-        for args in [vec!["check", "team.toml"], vec!["run", "team.toml", "--storage", "store"]] {
+        for args in [
+            vec!["check", "team.toml"],
+            vec!["run", "team.toml", "--storage", "store"],
+        ] {
             let refused = host(&place, &args).expect(2);
             let parts = ["--> team.toml:10:9"].iter().chain(expected);
-            parts.for_each(|part| assert!(refused.stderr.contains(part), "`{part}`: {}", refused.stderr));
+            parts.for_each(|part| {
+                assert!(
+                    refused.stderr.contains(part),
+                    "`{part}`: {}",
+                    refused.stderr
+                )
+            });
         }
         assert!(!place.path("store").exists());
     };
-    check("prob@0.1.0", &["there is no skill `prob@0.1.0`", "did you mean `probe@0.1.0`?"]);
+    check(
+        "prob@0.1.0",
+        &[
+            "there is no skill `prob@0.1.0`",
+            "did you mean `probe@0.1.0`?",
+        ],
+    );
     check("probe@7.0.0", &["there is `probe@0.1.0`"]);
     check("probe@^7", &["there is `probe@0.1.0`"]);
     check("probe", &["expected a name and a version"]);
@@ -141,7 +192,12 @@ fn a_flipped_byte_is_found_before_the_component_is_used() {
     let place = place("probe@0.1.0");
     add_probe(&place);
     let components = place.path("shelf/components");
-    let file = fs::read_dir(components).unwrap().next().unwrap().unwrap().path();
+    let file = fs::read_dir(components)
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
     let mut bytes = fs::read(&file).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
@@ -153,7 +209,13 @@ fn a_flipped_byte_is_found_before_the_component_is_used() {
         vec!["skill", "show", "probe@0.1.0"],
     ] {
         let refused = host(&place, &args).expect(2);
-        assert!(refused.stderr.contains("the skill `probe@0.1.0` is damaged"), "{}", refused.stderr);
+        assert!(
+            refused
+                .stderr
+                .contains("the skill `probe@0.1.0` is damaged"),
+            "{}",
+            refused.stderr
+        );
     }
     add_probe(&place);
     host(&place, &["run", "team.toml", "--storage", "store"]).expect(0);
@@ -165,11 +227,21 @@ fn adding_the_same_changes_nothing_and_another_one_is_refused() {
     add_probe(&place);
     let entry = place.read("shelf/probe@0.1.0.skill");
     let again = host(&place, &["skill", "add", "probe.wasm"]).expect(0);
-    assert!(again.stderr.contains("on the shelf already"), "{}", again.stderr);
+    assert!(
+        again.stderr.contains("on the shelf already"),
+        "{}",
+        again.stderr
+    );
     place.write("other.wasm", another_probe());
     let refused = host(&place, &["skill", "add", "other.wasm"]).expect(2);
-    let parts = ["cannot add `other.wasm`", "with another component", "another version"];
-    parts.iter().for_each(|part| assert!(refused.stderr.contains(part), "{}", refused.stderr));
+    let parts = [
+        "cannot add `other.wasm`",
+        "with another component",
+        "another version",
+    ];
+    parts
+        .iter()
+        .for_each(|part| assert!(refused.stderr.contains(part), "{}", refused.stderr));
     assert_eq!(place.read("shelf/probe@0.1.0.skill"), entry);
 }
 
@@ -180,7 +252,11 @@ fn what_says_nothing_of_itself_is_no_skill() {
     place.write("plain.wasm", wat::parse_str("(component)").unwrap());
     for name in ["module.wasm", "plain.wasm", "absent.wasm"] {
         let refused = host(&place, &["skill", "add", name]).expect(2);
-        assert!(refused.stderr.contains(name) && refused.stdout.is_empty(), "{}", refused.stderr);
+        assert!(
+            refused.stderr.contains(name) && refused.stdout.is_empty(),
+            "{}",
+            refused.stderr
+        );
     }
     assert_eq!(host(&place, &["skill", "list"]).expect(0).stdout, "");
 }
@@ -191,20 +267,52 @@ fn skills_are_listed_searched_and_shown() {
     let saver = probe::build("plugins/save-file");
     let saver = saver.to_str().unwrap();
     let elsewhere = place.path("elsewhere").display().to_string();
-    host(&place, &["skill", "add", "probe.wasm", saver, "--shelf", &elsewhere]).expect(0);
+    host(
+        &place,
+        &["skill", "add", "probe.wasm", saver, "--shelf", &elsewhere],
+    )
+    .expect(0);
     let empty = host(&place, &["skill", "list"]).expect(0);
-    assert_eq!((empty.stdout.as_str(), empty.stderr.as_str()), ("", "the shelf is empty\n"));
-    let listed = host(&place, &["skill", "list", "--shelf", &elsewhere]).expect(0).stdout;
-    let names: Vec<&str> = listed.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(
+        (empty.stdout.as_str(), empty.stderr.as_str()),
+        ("", "the shelf is empty\n")
+    );
+    let listed = host(&place, &["skill", "list", "--shelf", &elsewhere])
+        .expect(0)
+        .stdout;
+    let names: Vec<&str> = listed
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
     assert_eq!(names, ["probe@0.1.0", "save-file@0.1.0"]);
-    let found = host(&place, &["skill", "search", "PROBE", "--json", "--shelf", &elsewhere]).expect(0);
+    let found = host(
+        &place,
+        &["skill", "search", "PROBE", "--json", "--shelf", &elsewhere],
+    )
+    .expect(0);
     let found: Value = serde_json::from_str(&found.stdout).unwrap();
-    assert_eq!((found.as_array().unwrap().len(), &found[0]["name"]), (1, &Value::from("probe")));
-    let shown = host(&place, &["skill", "show", "save-file@^0.1", "--shelf", &elsewhere]).expect(0).stdout;
-    assert!(shown.contains("needs        files") && shown.contains("save-file@0.1.0"), "{shown}");
+    assert_eq!(
+        (found.as_array().unwrap().len(), &found[0]["name"]),
+        (1, &Value::from("probe"))
+    );
+    let shown = host(
+        &place,
+        &["skill", "show", "save-file@^0.1", "--shelf", &elsewhere],
+    )
+    .expect(0)
+    .stdout;
+    assert!(
+        shown.contains("needs        files") && shown.contains("save-file@0.1.0"),
+        "{shown}"
+    );
     let all = host(&place, &["describe", "--shelf", &elsewhere]).expect(0);
     let all: Value = serde_json::from_str(&all.stdout).unwrap();
-    let described: Vec<&str> = all["skills"].as_array().unwrap().iter().map(|s| s["name"].as_str().unwrap()).collect();
+    let described: Vec<&str> = all["skills"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|s| s["name"].as_str().unwrap())
+        .collect();
     assert_eq!(described, ["probe", "save-file"]);
 }
 
@@ -214,12 +322,32 @@ fn several_may_add_at_once_while_others_run() {
     add_probe(&place);
     let mirror = probe::build("tests/mirror");
     let adding: Vec<Process> = (0..3)
-        .flat_map(|_| [vec!["skill", "add", "probe.wasm"], vec!["skill", "add", mirror.to_str().unwrap()]])
+        .flat_map(|_| {
+            [
+                vec!["skill", "add", "probe.wasm"],
+                vec!["skill", "add", mirror.to_str().unwrap()],
+            ]
+        })
         .map(|args| Process::spawn(command(&place, &args)))
         .collect();
     let running: Vec<Process> = (0..2)
-        .map(|n| Process::spawn(command(&place, &["run", "team.toml", "--storage", &format!("store-{n}")])))
+        .map(|n| {
+            Process::spawn(command(
+                &place,
+                &["run", "team.toml", "--storage", &format!("store-{n}")],
+            ))
+        })
         .collect();
-    adding.into_iter().chain(running).for_each(|process| drop(process.end().expect(0)));
-    assert_eq!(host(&place, &["skill", "list"]).expect(0).stdout.lines().count(), 2);
+    adding
+        .into_iter()
+        .chain(running)
+        .for_each(|process| drop(process.end().expect(0)));
+    assert_eq!(
+        host(&place, &["skill", "list"])
+            .expect(0)
+            .stdout
+            .lines()
+            .count(),
+        2
+    );
 }

@@ -48,11 +48,16 @@ fn contents(path: &Path) -> BTreeMap<String, Option<Vec<u8>>> {
     let mut found = BTreeMap::new();
     let mut open = vec![path.to_owned()];
     while let Some(dir) = open.pop() {
-        let Ok(entries) = fs::read_dir(&dir) else { continue };
+        let Ok(entries) = fs::read_dir(&dir) else {
+            continue;
+        };
         for entry in entries {
             let path = entry.unwrap().path();
             let is_dir = path.is_dir();
-            found.insert(path.display().to_string(), (!is_dir).then(|| fs::read(&path).unwrap()));
+            found.insert(
+                path.display().to_string(),
+                (!is_dir).then(|| fs::read(&path).unwrap()),
+            );
             if is_dir {
                 open.push(path);
             }
@@ -64,8 +69,12 @@ fn contents(path: &Path) -> BTreeMap<String, Option<Vec<u8>>> {
 const RESUME: &[&str] = &["run", "--recover_path", "store"];
 const RESUME_WITH_TEAM: &[&str] = &["run", "team.toml", "--recover_path", "store"];
 const FRESH: &[&str] = &["run", "team.toml", "--storage", "store"];
-const READERS: [&[&str]; 4] =
-    [&["inspect", "store"], &["inspect", "store", "--json"], &["events", "store"], &["checkpoints", "store"]];
+const READERS: [&[&str]; 4] = [
+    &["inspect", "store"],
+    &["inspect", "store", "--json"],
+    &["events", "store"],
+    &["checkpoints", "store"],
+];
 const SEND: &[&str] = &["send", "store", "--cause", "Note", "hello"];
 
 /// Runs commands on a storage directory that is broken, and expects each to say so and to leave everything as it is.
@@ -78,9 +87,15 @@ fn check(place: &Place, commands: &[&[&str]], code: i32, parts: &[&str]) {
         assert_eq!(ended.code, Some(code), "{what}");
         assert_eq!(ended.stdout, "", "{what}");
         assert!(ended.stderr.starts_with("error: "), "{what}");
-        parts.iter().for_each(|part| assert!(ended.stderr.contains(part), "`{part}`: {what}"));
+        parts
+            .iter()
+            .for_each(|part| assert!(ended.stderr.contains(part), "`{part}`: {what}"));
         let after = contents(&place.path(""));
-        assert_eq!(before.keys().collect::<Vec<_>>(), after.keys().collect::<Vec<_>>(), "{what}");
+        assert_eq!(
+            before.keys().collect::<Vec<_>>(),
+            after.keys().collect::<Vec<_>>(),
+            "{what}"
+        );
         assert!(before == after, "a file was changed: {what}");
     }
 }
@@ -94,7 +109,11 @@ fn where_no_team_is_saved_that_is_said_and_nothing_is_created() {
     let hint = "give a storage directory or its `team.json`";
     let cases: [(&str, Make, &str); 4] = [
         ("absent", |_| (), "nothing is there"),
-        ("empty", |place| fs::create_dir(place.path("store")).unwrap(), "empty"),
+        (
+            "empty",
+            |place| fs::create_dir(place.path("store")).unwrap(),
+            "empty",
+        ),
         (
             "foreign",
             |place| {
@@ -103,13 +122,22 @@ fn where_no_team_is_saved_that_is_said_and_nothing_is_created() {
             },
             "neither `team.db` nor `team.json`",
         ),
-        ("a file", |place| place.write("store", "mine"), "a file of another name"),
+        (
+            "a file",
+            |place| place.write("store", "mine"),
+            "a file of another name",
+        ),
     ];
     for (name, make, part) in cases {
         let place = Place::with(FAILS);
         make(&place);
         eprintln!("{name}");
-        check(&place, &all_but_fresh(), 2, &["no saved team at `store`", part, hint]);
+        check(
+            &place,
+            &all_but_fresh(),
+            2,
+            &["no saved team at `store`", part, hint],
+        );
     }
 }
 
@@ -118,7 +146,8 @@ fn files_of_others_with_our_names_are_neither_read_nor_replaced() {
     let database = |place: &Place| {
         fs::create_dir(place.path("store")).unwrap();
         let conn = rusqlite::Connection::open(place.path("store/team.db")).unwrap();
-        conn.execute_batch("CREATE TABLE mine (text TEXT); INSERT INTO mine VALUES ('precious');").unwrap();
+        conn.execute_batch("CREATE TABLE mine (text TEXT); INSERT INTO mine VALUES ('precious');")
+            .unwrap();
         conn.close().unwrap();
     };
     let text = |place: &Place| {
@@ -130,7 +159,16 @@ fn files_of_others_with_our_names_are_neither_read_nor_replaced() {
         let place = Place::with(FAILS);
         make(&place);
         let commands = [&all_but_fresh()[..], &[FRESH, force]].concat();
-        check(&place, &commands, 2, &["`store/team.db`", "not written by strata-host", "move it away"]);
+        check(
+            &place,
+            &commands,
+            2,
+            &[
+                "`store/team.db`",
+                "not written by strata-host",
+                "move it away",
+            ],
+        );
     }
 }
 
@@ -143,7 +181,8 @@ fn links_to_files_elsewhere_are_neither_followed_nor_replaced() {
         let _ = fs::remove_file(place.path(&format!("store/{name}")));
         std::os::unix::fs::symlink(&precious, place.path(&format!("store/{name}"))).unwrap();
         let ended = place.host(RESUME).expect(2);
-        let told = ended.stderr.contains(&format!("store/{name}`")) && ended.stderr.contains("it is a symbolic link");
+        let told = ended.stderr.contains(&format!("store/{name}`"))
+            && ended.stderr.contains("it is a symbolic link");
         assert!(told, "{name}: {}", ended.stderr);
         assert_eq!(fs::read_to_string(&precious).unwrap(), "mine", "{name}");
     }
@@ -158,7 +197,11 @@ fn a_team_json_that_is_none_is_named_with_what_is_wrong() {
         ("{\"env\": {", RESUME_WITH_TEAM, "not a JSON document"),
         ("", RESUME, "not a JSON document"),
         ("[]", RESUME_WITH_TEAM, "holds no saved team"),
-        ("{\"env\":{\"roles\":{}},\"strata\":{\"schema\":\"strata.state/99\"}}", RESUME_WITH_TEAM, "newer"),
+        (
+            "{\"env\":{\"roles\":{}},\"strata\":{\"schema\":\"strata.state/99\"}}",
+            RESUME_WITH_TEAM,
+            "newer",
+        ),
     ];
     for (text, command, part) in cases {
         let place = Place::with(FAILS);
@@ -172,8 +215,16 @@ fn a_team_json_that_is_none_is_named_with_what_is_wrong() {
 fn the_state_of_another_team_in_a_team_json_alone_does_not_fit_either() {
     let place = failed();
     fs::remove_file(place.path("store/team.db")).unwrap();
-    place.write("team.toml", FAILS.replace("name = \"Two\"", "name = \"Deux\""));
-    check(&place, &[RESUME_WITH_TEAM], 8, &["does not fit", "`Two`", "`Deux`"]);
+    place.write(
+        "team.toml",
+        FAILS.replace("name = \"Two\"", "name = \"Deux\""),
+    );
+    check(
+        &place,
+        &[RESUME_WITH_TEAM],
+        8,
+        &["does not fit", "`Two`", "`Deux`"],
+    );
 }
 
 #[test]
@@ -183,13 +234,19 @@ fn a_fresh_run_never_replaces_an_unfinished_team_unless_told_to_and_then_keeps_i
         &place,
         &[FRESH],
         2,
-        &["`store` holds an unfinished team (of `team.toml`)", "run --recover_path store", "--force"],
+        &[
+            "`store` holds an unfinished team (of `team.toml`)",
+            "run --recover_path store",
+            "--force",
+        ],
     );
     let before = place.read("store/team.db");
     let ended = place.host(&[FRESH, &["--force"]].concat()).expect(3);
     assert!(ended.stderr.contains("`store/old-1`"), "{}", ended.stderr);
     assert_eq!(place.read("store/old-1/team.db"), before);
-    place.host(&["run", "--recover_path", "store/old-1"]).expect(0);
+    place
+        .host(&["run", "--recover_path", "store/old-1"])
+        .expect(0);
     place.host(&["run", "--recover_path", "store"]).expect(0);
 }
 
@@ -200,17 +257,28 @@ fn a_database_of_a_newer_program_is_left_to_it() {
     conn.pragma_update(None, "user_version", 99).unwrap();
     conn.close().unwrap();
     let commands = [&all_but_fresh()[..], &[FRESH]].concat();
-    check(&place, &commands, 2, &["`store/team.db`", "schema version 99", "newer strata-host"]);
+    check(
+        &place,
+        &commands,
+        2,
+        &["`store/team.db`", "schema version 99", "newer strata-host"],
+    );
 }
 
 #[test]
 fn a_damaged_database_is_named_and_left_as_it_is() {
     let cases: [(&str, Damage); 5] = [
-        ("half of it is gone", |bytes| bytes.truncate(bytes.len() / 2)),
-        ("its end is gone", |bytes| bytes.truncate(bytes.len() - 4096)),
+        ("half of it is gone", |bytes| {
+            bytes.truncate(bytes.len() / 2)
+        }),
+        ("its end is gone", |bytes| {
+            bytes.truncate(bytes.len() - 4096)
+        }),
         ("all is gone", Vec::clear),
         ("the pages are zeroed", |bytes| bytes[4096..].fill(0)),
-        ("the schema is scrambled", |bytes| bytes[100..4096].iter_mut().for_each(|byte| *byte ^= 0x5a)),
+        ("the schema is scrambled", |bytes| {
+            bytes[100..4096].iter_mut().for_each(|byte| *byte ^= 0x5a)
+        }),
     ];
     for (name, damage) in cases {
         let place = failed();
@@ -218,7 +286,12 @@ fn a_damaged_database_is_named_and_left_as_it_is() {
         damage(&mut bytes);
         place.write("store/team.db", bytes);
         eprintln!("{name}");
-        check(&place, &[RESUME, SEND], 1, &["`store/team.db` is damaged", "move it away", "backup"]);
+        check(
+            &place,
+            &[RESUME, SEND],
+            1,
+            &["`store/team.db` is damaged", "move it away", "backup"],
+        );
         // Following that advice helps.
         fs::remove_file(place.path("store/team.db")).unwrap();
         place.resume().expect(0);
@@ -237,8 +310,16 @@ fn a_flipped_byte_is_found_or_does_no_harm() {
         place.write("store/team.json", &json);
         let ended = place.resume();
         match ended.code {
-            Some(0) => assert_eq!(stream::actions(&ended.events(), "action-started"), ["A.Two"], "byte {at}"),
-            Some(1 | 2) => assert!(ended.stderr.contains("`store/team.db`"), "byte {at}: {}", ended.stderr),
+            Some(0) => assert_eq!(
+                stream::actions(&ended.events(), "action-started"),
+                ["A.Two"],
+                "byte {at}"
+            ),
+            Some(1 | 2) => assert!(
+                ended.stderr.contains("`store/team.db`"),
+                "byte {at}: {}",
+                ended.stderr
+            ),
             _ => panic!("byte {at}: {ended:?}"),
         }
         for name in ["store/team.db-wal", "store/team.db-shm"] {
@@ -258,7 +339,11 @@ fn storage_that_may_not_be_written_is_named_and_can_still_be_read() {
         if rustix::process::geteuid().is_root() {
             command.uid(NOBODY).gid(NOBODY);
         } else {
-            for (name, mode) in [("store", 0o555), ("store/team.db", 0o444), ("store/team.json", 0o444)] {
+            for (name, mode) in [
+                ("store", 0o555),
+                ("store/team.db", 0o444),
+                ("store/team.json", 0o444),
+            ] {
                 fs::set_permissions(place.path(name), fs::Permissions::from_mode(mode)).unwrap();
             }
         }
@@ -277,14 +362,24 @@ fn storage_that_may_not_be_written_is_named_and_can_still_be_read() {
     ] {
         let ended = Process::spawn(host(args)).end().expect(1);
         for part in ["`store/", "ermission denied", "write access"] {
-            assert!(ended.stderr.contains(part), "{args:?}: `{part}`: {}", ended.stderr);
+            assert!(
+                ended.stderr.contains(part),
+                "{args:?}: `{part}`: {}",
+                ended.stderr
+            );
         }
-        assert!(contents(&place.path("store")) == before, "{args:?} changed something");
+        assert!(
+            contents(&place.path("store")) == before,
+            "{args:?} changed something"
+        );
     }
     for args in READERS {
         let ended = Process::spawn(host(args)).end().expect(0);
         assert!(!ended.stdout.is_empty(), "{args:?}");
-        assert!(contents(&place.path("store")) == before, "{args:?} changed something");
+        assert!(
+            contents(&place.path("store")) == before,
+            "{args:?} changed something"
+        );
     }
     fs::set_permissions(place.path("store"), fs::Permissions::from_mode(0o755)).unwrap();
 }
@@ -331,20 +426,43 @@ fn a_full_disk_stops_the_run_with_a_hint_and_nothing_that_was_saved_is_lost() {
     let disk = place.path("disk");
     let mount = |options: &str| {
         let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(&disk).output().is_ok_and(|out| out.status.success())
+        mount
+            .args(["-t", "tmpfs", "-o", options, "tmpfs"])
+            .arg(&disk)
+            .output()
+            .is_ok_and(|out| out.status.success())
     };
     if !mount("size=512k") {
         eprintln!("skipped: mounting a small file system is not allowed here");
         return;
     }
     let _unmount = Unmount(&disk);
-    let args = ["run", "team.toml", "--storage", "disk/store", "--events", "-", "--max-steps", "200"];
+    let args = [
+        "run",
+        "team.toml",
+        "--storage",
+        "disk/store",
+        "--events",
+        "-",
+        "--max-steps",
+        "200",
+    ];
     let ended = place.host(&args).expect(1);
-    for part in ["`disk/store/team.db`", "no space is left", "is intact", "resume"] {
+    for part in [
+        "`disk/store/team.db`",
+        "no space is left",
+        "is intact",
+        "resume",
+    ] {
         assert!(ended.stderr.contains(part), "`{part}`: {}", ended.stderr);
     }
-    place.host(&["run", "--recover_path", "disk/store"]).expect(1);
-    assert!(mount("remount,size=64m"), "the file system cannot be made larger");
+    place
+        .host(&["run", "--recover_path", "disk/store"])
+        .expect(1);
+    assert!(
+        mount("remount,size=64m"),
+        "the file system cannot be made larger"
+    );
     assert_nothing_is_lost(&place, "disk/store", &ended.stdout);
 }
 
@@ -359,16 +477,37 @@ impl Drop for Unmount<'_> {
 #[test]
 fn a_file_that_may_not_grow_stops_the_run_and_nothing_that_was_saved_is_lost() {
     let place = growing();
-    let host = place.command(&["run", "team.toml", "--storage", "store", "--events", "-", "--max-steps", "200"]);
+    let host = place.command(&[
+        "run",
+        "team.toml",
+        "--storage",
+        "store",
+        "--events",
+        "-",
+        "--max-steps",
+        "200",
+    ]);
     // Without the trap the system would end the process by a signal.
     let mut shell = place.command(&[]);
     let program = host.get_program().to_owned();
-    let envs: Vec<_> = shell.get_envs().map(|(k, v)| (k.to_owned(), v.map(ToOwned::to_owned))).collect();
+    let envs: Vec<_> = shell
+        .get_envs()
+        .map(|(k, v)| (k.to_owned(), v.map(ToOwned::to_owned)))
+        .collect();
     shell = Command::new("sh");
-    shell.args(["-c", "ulimit -f 600; exec \"$0\" \"$@\""]).arg(program).args(host.get_args());
-    shell.current_dir(place.path("")).envs(envs.into_iter().filter_map(|(k, v)| Some((k, v?))));
+    shell
+        .args(["-c", "ulimit -f 600; exec \"$0\" \"$@\""])
+        .arg(program)
+        .args(host.get_args());
+    shell
+        .current_dir(place.path(""))
+        .envs(envs.into_iter().filter_map(|(k, v)| Some((k, v?))));
     let ended = Process::spawn(shell).end().expect(1);
-    assert!(ended.stderr.contains("cannot write `store/team.db`"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("cannot write `store/team.db`"),
+        "{}",
+        ended.stderr
+    );
     assert_nothing_is_lost(&place, "store", &ended.stdout);
 }
 
@@ -379,13 +518,21 @@ fn a_path_on_which_nothing_can_be_is_a_mistake_of_the_command_line() {
     std::os::unix::fs::symlink("loop", place.path("loop")).unwrap();
     let long = "x".repeat(300);
     for storage in ["file/store", "loop", &long] {
-        let run = place.host(&["run", "team.toml", "--storage", storage]).expect(2);
+        let run = place
+            .host(&["run", "team.toml", "--storage", storage])
+            .expect(2);
         assert!(run.stderr.contains(storage), "{}", run.stderr);
         place.host(&["run", "--recover_path", storage]).expect(2);
         place.host(&["inspect", storage]).expect(2);
     }
-    for args in [&["--max-steps", "-1"][..], &["--investment", "-1"], &["--max-parallel", "-1"]] {
-        let run = place.host(&[&["run", "team.toml"], args].concat()).expect(2);
+    for args in [
+        &["--max-steps", "-1"][..],
+        &["--investment", "-1"],
+        &["--max-parallel", "-1"],
+    ] {
+        let run = place
+            .host(&[&["run", "team.toml"], args].concat())
+            .expect(2);
         assert!(!run.stderr.contains("tip:"), "{}", run.stderr);
     }
 }

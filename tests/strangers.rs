@@ -28,10 +28,13 @@ ALLOW
 "#;
 
 /// What starts a program that leaves a file behind.
-const STARTS: &str = "[env.external]\nkind = \"stdio\"\ncommand = [\"sh\", \"-c\", \"touch started; cat\"]\n";
+const STARTS: &str =
+    "[env.external]\nkind = \"stdio\"\ncommand = [\"sh\", \"-c\", \"touch started; cat\"]\n";
 
 fn team(head: &str, allow: &str) -> String {
-    TEAM.replace("HEAD", head).replace("ALLOW", allow).replace("COMPONENT", "probe.wasm")
+    TEAM.replace("HEAD", head)
+        .replace("ALLOW", allow)
+        .replace("COMPONENT", "probe.wasm")
 }
 
 /// A place in which `store` was written by this user, with a fault.
@@ -39,7 +42,12 @@ fn failed(head: &str, allow: &str) -> Place {
     let place = Place::with(&team(head, allow));
     place.write("replies.toml", "[[reply]]\ntext = \"x\"\n");
     place.write("schema.json", "{}");
-    with_token(&place, "theirs", &["run", "team.toml", "--storage", "store"]).expect(3);
+    with_token(
+        &place,
+        "theirs",
+        &["run", "team.toml", "--storage", "store"],
+    )
+    .expect(3);
     let _ = fs::remove_file(place.path("started"));
     place
 }
@@ -52,7 +60,12 @@ fn with_token(place: &Place, token: &str, args: &[&str]) -> Ended {
 }
 
 fn copy(place: &Place, from: &str, to: &str) {
-    let copied = Command::new("cp").arg("-r").arg(place.path(from)).arg(place.path(to)).status().unwrap();
+    let copied = Command::new("cp")
+        .arg("-r")
+        .arg(place.path(from))
+        .arg(place.path(to))
+        .status()
+        .unwrap();
     assert!(copied.success());
 }
 
@@ -60,7 +73,11 @@ fn copy(place: &Place, from: &str, to: &str) {
 #[track_caller]
 fn refused(ended: Ended, uses: &[&str]) {
     let ended = ended.expect(2);
-    for part in uses.iter().chain(&["is not known as written by your own strata-host", "`--trust`", "TEAM.toml"]) {
+    for part in uses.iter().chain(&[
+        "is not known as written by your own strata-host",
+        "`--trust`",
+        "TEAM.toml",
+    ]) {
         assert!(ended.stderr.contains(part), "`{part}`: {}", ended.stderr);
     }
 }
@@ -73,23 +90,48 @@ fn what_a_stranger_s_team_file_names_outside_of_the_storage_is_listed_and_not_us
     let allow = |grant: &str| format!("[role.action.allow]\n{grant}\n");
     let post = format!("[env.external]\nkind = \"http\"\nurl = \"http://127.0.0.1:{port}/m\"\n");
     let key = "api_key = { env = \"TOKEN\" }";
-    let model =
-        format!("[llm]\nprovider = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:{port}/v1\"\n{key}\n");
+    let model = format!(
+        "[llm]\nprovider = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:{port}/v1\"\n{key}\n"
+    );
     let request = format!("http = [{{ host = \"127.0.0.1:{port}\", secrets = [\"TOKEN\"] }}]");
     let cases = [
-        (STARTS.to_owned(), String::new(), "start the program [\"sh\", \"-c\", \"touch started; cat\"]"),
+        (
+            STARTS.to_owned(),
+            String::new(),
+            "start the program [\"sh\", \"-c\", \"touch started; cat\"]",
+        ),
         (post, String::new(), "send messages to `http://127.0.0.1:"),
-        (model, String::new(), "/v1` with the key in the variable `TOKEN`"),
-        ("[llm]\nprovider = \"scripted\"\nreplies = \"replies.toml\"\n".into(), String::new(), "replies.toml`"),
-        (String::new(), "output_schema = \"schema.json\"\n".into(), "read the file `"),
+        (
+            model,
+            String::new(),
+            "/v1` with the key in the variable `TOKEN`",
+        ),
+        (
+            "[llm]\nprovider = \"scripted\"\nreplies = \"replies.toml\"\n".into(),
+            String::new(),
+            "replies.toml`",
+        ),
+        (
+            String::new(),
+            "output_schema = \"schema.json\"\n".into(),
+            "read the file `",
+        ),
         (String::new(), allow(&request), "/* with the secrets TOKEN"),
         (
             String::new(),
             allow("dirs = [{ host = \"out\", guest = \"/out\", write = true }]"),
             "read and write the directory `",
         ),
-        (String::new(), allow("env = [\"TOKEN\"]"), "let `A.Act` read the variable `TOKEN`"),
-        (String::new(), allow("secrets = [\"TOKEN\"]"), "let `A.Act` use the secret `TOKEN`"),
+        (
+            String::new(),
+            allow("env = [\"TOKEN\"]"),
+            "let `A.Act` read the variable `TOKEN`",
+        ),
+        (
+            String::new(),
+            allow("secrets = [\"TOKEN\"]"),
+            "let `A.Act` use the secret `TOKEN`",
+        ),
     ];
     for (head, allow, named) in cases {
         let place = failed(&head, &allow);
@@ -99,18 +141,38 @@ fn what_a_stranger_s_team_file_names_outside_of_the_storage_is_listed_and_not_us
         for store in ["gift", "alone", "alone/team.json"] {
             refused(place.host(&["run", "--recover_path", store]), &[named]);
         }
-        refused(place.host(&["run", "--recover_path", "gift", "--checkpoint", "main-0", "-q"]), &[named]);
+        refused(
+            place.host(&[
+                "run",
+                "--recover_path",
+                "gift",
+                "--checkpoint",
+                "main-0",
+                "-q",
+            ]),
+            &[named],
+        );
         refused(place.host(&["replay", "gift", "--verify"]), &[named]);
         for made in ["started", "out"] {
-            assert!(!place.path(made).exists() || head.is_empty(), "{named}: {made}");
+            assert!(
+                !place.path(made).exists() || head.is_empty(),
+                "{named}: {made}"
+            );
         }
-        assert!(listener.accept().is_err(), "{named}: something was contacted");
+        assert!(
+            listener.accept().is_err(),
+            "{named}: something was contacted"
+        );
         if head.contains("http") {
             // Nobody would answer.
             continue;
         }
         // One's own, where it was written.
-        let ended = with_token(&place, "mine", &["run", "--recover_path", "store", "--max-steps", "1"]);
+        let ended = with_token(
+            &place,
+            "mine",
+            &["run", "--recover_path", "store", "--max-steps", "1"],
+        );
         assert_ne!(ended.code, Some(2), "{named}: {}", ended.stderr);
     }
 }
@@ -121,14 +183,26 @@ fn sources_that_a_saved_team_file_names_are_not_built() {
     let text = String::from_utf8(place.read("store/team.json")).unwrap();
     fs::create_dir(place.path("gift")).unwrap();
     place.write("gift/team.json", text.replace("probe.wasm", "src"));
-    place.write("src/Cargo.toml", "[package]\nname = \"x\"\nversion = \"0.1.0\"\nbuild = \"build.rs\"\n");
+    place.write(
+        "src/Cargo.toml",
+        "[package]\nname = \"x\"\nversion = \"0.1.0\"\nbuild = \"build.rs\"\n",
+    );
     place.write("src/build.rs", "fn main() {}");
-    for args in [["run", "--recover_path", "gift"], ["run", "-q", "--recover_path=gift"]] {
+    for args in [
+        ["run", "--recover_path", "gift"],
+        ["run", "-q", "--recover_path=gift"],
+    ] {
         refused(place.host(&args), &["build the source in `"]);
     }
     assert!(!place.path("src/target").exists() && !place.path("src/Cargo.lock").exists());
     // What the operator names in this call is the operator's.
-    let given = ["run", "--recover_path", "gift", "--component", "A.Act=probe.wasm"];
+    let given = [
+        "run",
+        "--recover_path",
+        "gift",
+        "--component",
+        "A.Act=probe.wasm",
+    ];
     place.host(&given).expect(0);
 }
 
@@ -158,7 +232,9 @@ fn the_operator_may_trust_it_or_name_a_team_file() {
     assert!(started(&["run", "team.toml", "--recover_path", "named"]));
     // Both were written by this user now.
     for store in ["trusted", "named"] {
-        place.host(&["send", store, "--cause", "UserRequirement", "once more"]).expect(0);
+        place
+            .host(&["send", store, "--cause", "UserRequirement", "once more"])
+            .expect(0);
         place.host(&resume(store)).expect(3);
         assert!(started(&resume(store)), "{store}");
     }
@@ -168,9 +244,15 @@ fn the_operator_may_trust_it_or_name_a_team_file() {
 fn a_directory_that_took_the_place_of_one_s_own_or_was_moved_is_not_recognized() {
     let place = failed(STARTS, "");
     fs::rename(place.path("store"), place.path("moved")).unwrap();
-    refused(place.host(&["run", "--recover_path", "moved"]), &["start the program"]);
+    refused(
+        place.host(&["run", "--recover_path", "moved"]),
+        &["start the program"],
+    );
     copy(&place, "moved", "store");
-    refused(place.host(&["run", "--recover_path", "store"]), &["start the program"]);
+    refused(
+        place.host(&["run", "--recover_path", "store"]),
+        &["start the program"],
+    );
     assert!(!place.path("started").exists());
 }
 
@@ -178,12 +260,18 @@ fn a_directory_that_took_the_place_of_one_s_own_or_was_moved_is_not_recognized()
 fn another_team_file_in_one_s_own_directory_is_not_recognized() {
     let place = failed(STARTS, "");
     let text = String::from_utf8(place.read("store/team.json")).unwrap();
-    place.write("store/team.json", text.replace("touch started", "touch other"));
+    place.write(
+        "store/team.json",
+        text.replace("touch started", "touch other"),
+    );
     fs::remove_file(place.path("store/team.db")).unwrap();
     for log in ["store/team.db-wal", "store/team.db-shm"] {
         let _ = fs::remove_file(place.path(log));
     }
-    refused(place.host(&["run", "--recover_path", "store"]), &["touch other"]);
+    refused(
+        place.host(&["run", "--recover_path", "store"]),
+        &["touch other"],
+    );
     place.write("store/team.json", text);
     place.host(&["run", "--recover_path", "store"]).expect(0);
     assert!(place.path("started").exists());
@@ -193,13 +281,30 @@ fn another_team_file_in_one_s_own_directory_is_not_recognized() {
 fn what_the_host_itself_copies_or_moves_stays_one_s_own() {
     let place = failed(STARTS, "");
     copy(&place, "store", "gift");
-    let at = place.team_json()["strata"]["checkpoint"].as_str().unwrap().to_owned();
+    let at = place.team_json()["strata"]["checkpoint"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     for (from, to) in [("store", "own"), ("gift", "theirs")] {
-        place.host(&["fork", from, "--at", &at, "--to", to]).expect(0);
+        place
+            .host(&["fork", from, "--at", &at, "--to", to])
+            .expect(0);
     }
-    place.host(&["run", "team.toml", "--storage", "store", "--force", "--quiet"]).expect(3);
+    place
+        .host(&[
+            "run",
+            "team.toml",
+            "--storage",
+            "store",
+            "--force",
+            "--quiet",
+        ])
+        .expect(3);
     let _ = fs::remove_file(place.path("started"));
-    refused(place.host(&["run", "--recover_path", "theirs"]), &["start the program"]);
+    refused(
+        place.host(&["run", "--recover_path", "theirs"]),
+        &["start the program"],
+    );
     assert!(!place.path("started").exists());
     for own in ["own", "store/old-1", "store"] {
         place.host(&["run", "--recover_path", own]).expect(0);
@@ -215,8 +320,12 @@ fn without_a_place_for_marks_that_is_said_and_trust_helps() {
         command.env_remove("XDG_STATE_HOME").env_remove("HOME");
         Process::spawn(command).end()
     };
-    let why = "your own ones cannot be recognized: neither `XDG_STATE_HOME` nor `HOME` names a directory";
-    refused(host(&["run", "--recover_path", "store"]), &["start the program", why]);
+    let why =
+        "your own ones cannot be recognized: neither `XDG_STATE_HOME` nor `HOME` names a directory";
+    refused(
+        host(&["run", "--recover_path", "store"]),
+        &["start the program", why],
+    );
     host(&["run", "--recover_path", "store", "--trust"]).expect(0);
     host(&["run", "team.toml", "--storage", "other", "--quiet"]).expect(3);
 }
@@ -241,33 +350,70 @@ const LOOKERS: [&[&str]; 14] = [
 /// Commands that run a saved team, which are tested above.
 const RUNNERS: [&str; 2] = ["run", "replay"];
 /// Commands that are not given a saved team; what they build or check the operator names.
-const OTHERS: [&str; 13] =
-    ["dev", "check", "lock", "build", "schema", "skill", "doctor", "completions", "man", "new", "sdk", "help", "clean"];
+const OTHERS: [&str; 13] = [
+    "dev",
+    "check",
+    "lock",
+    "build",
+    "schema",
+    "skill",
+    "doctor",
+    "completions",
+    "man",
+    "new",
+    "sdk",
+    "help",
+    "clean",
+];
 
 #[test]
 fn commands_that_look_at_a_stranger_s_storage_start_build_and_contact_nothing() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let url = format!("http://127.0.0.1:{}", listener.local_addr().unwrap().port());
-    let model = format!("{STARTS}[llm]\nprovider = \"openai\"\nmodel = \"m\"\nbase_url = \"{url}/v1\"\n");
-    let place = failed(&model, "[role.action.allow]\ndirs = [{ host = \"out\", guest = \"/out\", write = true }]\n");
+    let model =
+        format!("{STARTS}[llm]\nprovider = \"openai\"\nmodel = \"m\"\nbase_url = \"{url}/v1\"\n");
+    let place = failed(
+        &model,
+        "[role.action.allow]\ndirs = [{ host = \"out\", guest = \"/out\", write = true }]\n",
+    );
     let _ = fs::remove_dir_all(place.path("out"));
     fs::rename(place.path("store"), place.path("gift")).unwrap();
     // The component is a source now, whose build would leave something behind.
     fs::remove_file(place.path("probe.wasm")).unwrap();
-    place.write("probe.wasm/Cargo.toml", "[package]\nname = \"x\"\nversion = \"0.1.0\"\n");
+    place.write(
+        "probe.wasm/Cargo.toml",
+        "[package]\nname = \"x\"\nversion = \"0.1.0\"\n",
+    );
     place.write("probe.wasm/src/lib.rs", "");
     let saved: Value = serde_json::from_slice(&place.read("gift/team.json")).unwrap();
     let checkpoint = saved["strata"]["checkpoint"].as_str().unwrap();
     for args in LOOKERS {
-        let args: Vec<&str> = args.iter().map(|arg| if *arg == "CHECKPOINT" { checkpoint } else { arg }).collect();
+        let args: Vec<&str> = args
+            .iter()
+            .map(|arg| {
+                if *arg == "CHECKPOINT" {
+                    checkpoint
+                } else {
+                    arg
+                }
+            })
+            .collect();
         let ended = place.host(&args);
         let expected = if args[0] == "answer" { 2 } else { 0 };
         assert_eq!(ended.code, Some(expected), "{args:?}: {}", ended.stderr);
-        for made in ["started", "probe.wasm/target", "probe.wasm/Cargo.lock", "out"] {
+        for made in [
+            "started",
+            "probe.wasm/target",
+            "probe.wasm/Cargo.lock",
+            "out",
+        ] {
             assert!(!place.path(made).exists(), "{args:?}: {made}");
         }
-        assert!(listener.accept().is_err(), "{args:?}: something was contacted");
+        assert!(
+            listener.accept().is_err(),
+            "{args:?}: something was contacted"
+        );
     }
 }
 
@@ -275,12 +421,20 @@ fn commands_that_look_at_a_stranger_s_storage_start_build_and_contact_nothing() 
 fn every_command_is_known_to_run_what_is_saved_or_not_to() {
     let place = Place::empty();
     let help = place.host(&["--help"]).expect(0).stdout;
-    let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
-    let names: Vec<&str> =
-        commands.filter(|line| !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next()).collect();
+    let commands = help
+        .lines()
+        .skip_while(|line| *line != "Commands:")
+        .skip(1)
+        .take_while(|line| !line.is_empty());
+    let names: Vec<&str> = commands
+        .filter(|line| !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
     assert!(names.contains(&"inspect"), "{help}");
     for name in names {
-        let known = LOOKERS.iter().any(|args| args[0] == name) || RUNNERS.contains(&name) || OTHERS.contains(&name);
+        let known = LOOKERS.iter().any(|args| args[0] == name)
+            || RUNNERS.contains(&name)
+            || OTHERS.contains(&name);
         assert!(known, "`{name}` takes part in none of these lists");
     }
 }

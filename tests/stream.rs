@@ -6,7 +6,10 @@ use serde_json::Value;
 
 /// Lines of NDJSON. A last line that a kill cut off does not count.
 pub fn parse(text: &str) -> Vec<Value> {
-    text.split_inclusive('\n').filter(|line| line.ends_with('\n')).map(parse_line).collect()
+    text.split_inclusive('\n')
+        .filter(|line| line.ends_with('\n'))
+        .map(parse_line)
+        .collect()
 }
 
 /// A line of NDJSON.
@@ -27,7 +30,9 @@ pub fn actions(lines: &[Value], kind: &str) -> Vec<String> {
 
 /// A text.
 pub fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_else(|| panic!("`{value}` is no text"))
+    value
+        .as_str()
+        .unwrap_or_else(|| panic!("`{value}` is no text"))
 }
 
 /// Lines are numbered from 1, without gaps.
@@ -42,7 +47,10 @@ pub fn assert_numbered(lines: &[Value]) {
 #[track_caller]
 pub fn assert_one_idea(lines: &[Value]) {
     let ideas = of_kind(lines, "message-routed");
-    let ideas = ideas.iter().filter(|line| line["cause_by"] == "UserRequirement").count();
+    let ideas = ideas
+        .iter()
+        .filter(|line| line["cause_by"] == "UserRequirement")
+        .count();
     assert_eq!(ideas, 1, "the idea was published {ideas} times");
 }
 
@@ -56,7 +64,10 @@ pub fn assert_finished_alike(lines: &[Value], undisturbed: &[Value]) {
 fn finished(lines: &[Value]) -> BTreeMap<String, u32> {
     let mut times = BTreeMap::new();
     for line in of_kind(lines, "action-finished") {
-        let key = format!("{} {} {} {}", line["step"], line["role"], line["index"], line["output"]);
+        let key = format!(
+            "{} {} {} {}",
+            line["step"], line["role"], line["index"], line["output"]
+        );
         *times.entry(key).or_default() += 1;
     }
     times
@@ -68,14 +79,21 @@ pub fn assert_attempts_count_on(lines: &[Value]) {
     let mut open = BTreeMap::<&str, (u64, u64)>::new();
     for line in lines.iter().filter(|line| line["attempt"].is_u64()) {
         let role = text(&line["role"]);
-        let now = (line["index"].as_u64().unwrap_or(u64::MAX), line["attempt"].as_u64().unwrap_or_default());
+        let now = (
+            line["index"].as_u64().unwrap_or(u64::MAX),
+            line["attempt"].as_u64().unwrap_or_default(),
+        );
         match text(&line["kind"]) {
             "action-started" => {
-                let expected = open.get(role).map_or((now.0, 1), |(index, attempt)| (*index, attempt + 1));
+                let expected = open
+                    .get(role)
+                    .map_or((now.0, 1), |(index, attempt)| (*index, attempt + 1));
                 assert_eq!(now, expected, "index and attempt of {line}");
                 open.insert(role, now);
             }
-            "action-finished" => assert_eq!(open.remove(role), Some(now), "index and attempt of {line}"),
+            "action-finished" => {
+                assert_eq!(open.remove(role), Some(now), "index and attempt of {line}")
+            }
             _ => {}
         }
     }
@@ -84,10 +102,17 @@ pub fn assert_attempts_count_on(lines: &[Value]) {
 /// Once a host call of an activation was recorded, it was not made again.
 #[track_caller]
 pub fn assert_paid_once(lines: &[Value]) {
-    let live = of_kind(lines, "host-call").into_iter().filter(|line| line["source"] == "live");
+    let live = of_kind(lines, "host-call")
+        .into_iter()
+        .filter(|line| line["source"] == "live");
     let mut calls = BTreeMap::<String, u32>::new();
     for line in live {
-        *calls.entry(format!("{} {} {}", line["step"], line["role"], line["index"])).or_default() += 1;
+        *calls
+            .entry(format!(
+                "{} {} {}",
+                line["step"], line["role"], line["index"]
+            ))
+            .or_default() += 1;
     }
     assert!(calls.values().all(|times| *times == 1), "{calls:?}");
 }

@@ -39,11 +39,14 @@ impl Terminal {
     pub fn of_kind(kind: &str, place: &Place, args: &[&str]) -> Self {
         let host = place.command(args);
         let words = std::iter::once(host.get_program()).chain(host.get_args());
-        let quoted: Vec<String> =
-            words.map(|word| format!("'{}'", word.to_string_lossy().replace('\'', r"'\''"))).collect();
+        let quoted: Vec<String> = words
+            .map(|word| format!("'{}'", word.to_string_lossy().replace('\'', r"'\''")))
+            .collect();
         let mut command = Command::new("script");
         let line = format!("stty rows {ROWS} columns {COLUMNS}; {}", quoted.join(" "));
-        command.args(["-q", "-e", "-c", &line, "/dev/null"]).current_dir(place.path(""));
+        command
+            .args(["-q", "-e", "-c", &line, "/dev/null"])
+            .current_dir(place.path(""));
         command.env("TERM", kind).env("SHELL", "/bin/sh");
         for (name, value) in host.get_envs() {
             match value {
@@ -51,10 +54,14 @@ impl Terminal {
                 None => command.env_remove(name),
             };
         }
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
         let mut child = command.spawn().expect("`script` of util-linux is there");
         let (watch, watched) = mpsc::channel();
-        let handle = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).expect("it was just started");
+        let handle =
+            pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).expect("it was just started");
         std::thread::spawn(move || {
             if watched.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
                 let _ = pidfd_send_signal(&handle, Signal::KILL);
@@ -62,7 +69,14 @@ impl Terminal {
         });
         let keyboard = child.stdin.take().expect("a pipe");
         let screen = child.stdout.take().expect("a pipe");
-        Self { child, keyboard, screen, shown: String::new(), seen: 0, _watch: watch }
+        Self {
+            child,
+            keyboard,
+            screen,
+            shown: String::new(),
+            seen: 0,
+            _watch: watch,
+        }
     }
 
     /// Waits until this is shown, after what was waited for before. What was shown until then.
@@ -75,9 +89,17 @@ impl Terminal {
                 return &self.shown[from..self.seen];
             }
             let mut bytes = [0; 4096];
-            let count = self.screen.read(&mut bytes).expect("the screen can be read");
-            assert!(count > 0, "`{text}` was not shown; this was:\n{}", self.shown);
-            self.shown.push_str(&String::from_utf8_lossy(&bytes[..count]));
+            let count = self
+                .screen
+                .read(&mut bytes)
+                .expect("the screen can be read");
+            assert!(
+                count > 0,
+                "`{text}` was not shown; this was:\n{}",
+                self.shown
+            );
+            self.shown
+                .push_str(&String::from_utf8_lossy(&bytes[..count]));
         }
     }
 
@@ -88,7 +110,10 @@ impl Terminal {
 
     /// Presses keys.
     pub fn press(&mut self, keys: impl AsRef<[u8]>) {
-        self.keyboard.write_all(keys.as_ref()).and_then(|()| self.keyboard.flush()).expect("somebody reads");
+        self.keyboard
+            .write_all(keys.as_ref())
+            .and_then(|()| self.keyboard.flush())
+            .expect("somebody reads");
     }
 
     /// Waits for the end: the exit code, and all that was shown.
@@ -96,7 +121,10 @@ impl Terminal {
         let mut rest = Vec::new();
         let _ = self.screen.read_to_end(&mut rest);
         self.shown.push_str(&String::from_utf8_lossy(&rest));
-        (self.child.wait().expect("it can be waited for").code(), self.shown)
+        (
+            self.child.wait().expect("it can be waited for").code(),
+            self.shown,
+        )
     }
 }
 

@@ -25,13 +25,22 @@ fn requests_that_are_made_together_are_answered_in_their_order_and_each_by_itsel
     );
     let place = gathering(&web, &format!("{requests}, prompts = [\"one\", \"two\"]"));
     place.run().expect(0);
-    let expected =
-        "/v1/slow/300/a | HostErrorKind::Denied | HostErrorKind::Upstream | /v1/c | /v1/d | re: one | re: two";
+    let expected = "/v1/slow/300/a | HostErrorKind::Denied | HostErrorKind::Upstream | /v1/c | /v1/d | re: one | re: two";
     assert_eq!(output(&place), expected);
     let mut lines = web.lines();
     lines.sort();
     let model = "POST /v1/plain/chat/completions";
-    assert_eq!(lines, ["GET /v1/d", "GET /v1/slam", "GET /v1/slow/300/a", "POST /v1/c", model, model]);
+    assert_eq!(
+        lines,
+        [
+            "GET /v1/d",
+            "GET /v1/slam",
+            "GET /v1/slow/300/a",
+            "POST /v1/c",
+            model,
+            model
+        ]
+    );
     assert_eq!(total(&place), 4.0);
 }
 
@@ -40,8 +49,9 @@ fn of_requests_that_are_made_together_only_those_without_an_answer_are_made_agai
     let web = Web::new();
     let base = format!("http://127.0.0.1:{}/v1", web.port());
     // Two of one kind differ by their occurrence; one is held for ever the first time.
-    let requests =
-        format!("requests = [\"POST {base}/a\", \"POST {base}/a\", \"GET {base}/once/b\", \"GET {base}/c\"]");
+    let requests = format!(
+        "requests = [\"POST {base}/a\", \"POST {base}/a\", \"GET {base}/once/b\", \"GET {base}/c\"]"
+    );
     let place = gathering(&web, &requests);
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
     // In which order they come back is chance.
@@ -54,17 +64,33 @@ fn of_requests_that_are_made_together_only_those_without_an_answer_are_made_agai
     place.resume().expect(0);
     assert_eq!(output(&place), "/v1/a | /v1/a | /v1/once/b | /v1/c");
     let count = |line: &str| web.lines().iter().filter(|seen| *seen == line).count();
-    assert_eq!([count("POST /v1/a"), count("GET /v1/once/b"), count("GET /v1/c")], [2, 2, 1]);
-    let keys: Vec<_> = web.requests().iter().filter_map(|r| r.header("idempotency-key").map(str::to_owned)).collect();
+    assert_eq!(
+        [
+            count("POST /v1/a"),
+            count("GET /v1/once/b"),
+            count("GET /v1/c")
+        ],
+        [2, 2, 1]
+    );
+    let keys: Vec<_> = web
+        .requests()
+        .iter()
+        .filter_map(|r| r.header("idempotency-key").map(str::to_owned))
+        .collect();
     assert_ne!(keys[0], keys[1]);
 }
 
 #[test]
 fn calls_that_were_made_together_are_all_served_again() {
     let web = Web::new();
-    let requests =
-        format!("requests = [\"GET http://127.0.0.1:{0}/v1/a\", \"POST http://127.0.0.1:{0}/v1/b\"]", web.port());
-    let place = gathering(&web, &format!("{requests}, prompts = [\"one\", \"two\"], wait = [1]"));
+    let requests = format!(
+        "requests = [\"GET http://127.0.0.1:{0}/v1/a\", \"POST http://127.0.0.1:{0}/v1/b\"]",
+        web.port()
+    );
+    let place = gathering(
+        &web,
+        &format!("{requests}, prompts = [\"one\", \"two\"], wait = [1]"),
+    );
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
     (0..4).for_each(|_| drop(process.until("host-call", None)));
     process.kill();
@@ -84,7 +110,10 @@ fn equal_calls_that_were_made_together_are_each_served_their_own_answer() {
         ));
         fs::copy(build("tests/gather"), place.path("gather.wasm")).unwrap();
         let slow = "[[reply]]\ntext = \"slow\"\ntimes = 1\ndelay = \"500ms\"\n";
-        place.write("replies.toml", format!("{slow}[[reply]]\ntext = \"quick\"\n"));
+        place.write(
+            "replies.toml",
+            format!("{slow}[[reply]]\ntext = \"quick\"\n"),
+        );
         place
     };
     let undisturbed = run("");

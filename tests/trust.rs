@@ -31,7 +31,11 @@ fn changed(probe: &[u8]) -> Vec<u8> {
 }
 
 fn digest(bytes: &[u8]) -> String {
-    ring::digest::digest(&ring::digest::SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    ring::digest::digest(&ring::digest::SHA256, bytes)
+        .as_ref()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 /// Everything that loads components refuses them, and says this.
@@ -51,43 +55,85 @@ fn refused(place: &Place, expected: &[&str]) {
 fn a_locked_team_refuses_other_components_and_says_how_to_lock_them() {
     let place = Place::with(&team(""));
     let locked = place.host(&["lock"]).expect(0);
-    assert!(locked.stdout.trim_end().ends_with("/strata.lock"), "{}", locked.stdout);
+    assert!(
+        locked.stdout.trim_end().ends_with("/strata.lock"),
+        "{}",
+        locked.stdout
+    );
     let probe = place.read("probe.wasm");
     let text = String::from_utf8(place.read("strata.lock")).unwrap();
-    let lines = ["source = \"probe.wasm\"".into(), format!("sha256 = \"{}\"", digest(&probe))];
-    assert!(lines.iter().all(|line: &String| text.contains(line)), "{text}");
+    let lines = [
+        "source = \"probe.wasm\"".into(),
+        format!("sha256 = \"{}\"", digest(&probe)),
+    ];
+    assert!(
+        lines.iter().all(|line: &String| text.contains(line)),
+        "{text}"
+    );
     place.host(&["check", "team.toml"]).expect(0);
-    place.host(&["run", "team.toml", "--storage", "store"]).expect(3);
+    place
+        .host(&["run", "team.toml", "--storage", "store"])
+        .expect(3);
 
     let other = changed(&probe);
     place.write("probe.wasm", &other);
     let (was, is) = (digest(&probe), digest(&other));
     refused(
         &place,
-        &["`probe.wasm` has the sha256", &was, &is, "put the locked one back", "`strata-host lock team.toml`"],
+        &[
+            "`probe.wasm` has the sha256",
+            &was,
+            &is,
+            "put the locked one back",
+            "`strata-host lock team.toml`",
+        ],
     );
     // What is given on the command line is meant.
     fs::rename(place.path("probe.wasm"), place.path("mended.wasm")).unwrap();
     place.write("probe.wasm", &probe);
     let relocked = place.host(&["lock"]).expect(0);
-    assert_eq!(String::from_utf8(place.read("strata.lock")).unwrap(), text, "{}", relocked.stderr);
-    place.host(&["run", "--recover_path", "store", "--component", "A.One=mended.wasm"]).expect(0);
+    assert_eq!(
+        String::from_utf8(place.read("strata.lock")).unwrap(),
+        text,
+        "{}",
+        relocked.stderr
+    );
+    place
+        .host(&[
+            "run",
+            "--recover_path",
+            "store",
+            "--component",
+            "A.One=mended.wasm",
+        ])
+        .expect(0);
 
     place.write("probe.wasm", &other);
     let relocked = place.host(&["lock"]).expect(0);
-    assert!(relocked.stderr.contains(&format!("`probe.wasm` was `{was}` and is `{is}`")), "{}", relocked.stderr);
+    assert!(
+        relocked
+            .stderr
+            .contains(&format!("`probe.wasm` was `{was}` and is `{is}`")),
+        "{}",
+        relocked.stderr
+    );
     place.host(&["check", "team.toml"]).expect(0);
 }
 
 #[test]
 fn teams_of_a_folder_share_its_lock_and_what_is_not_in_it_is_refused() {
     let place = Place::with(&team(""));
-    place.host(&["run", "team.toml", "--storage", "store"]).expect(3);
+    place
+        .host(&["run", "team.toml", "--storage", "store"])
+        .expect(3);
     place.write("other.toml", team("").replace("probe.wasm", "other.wasm"));
     place.write("other.wasm", place.read("probe.wasm"));
     place.host(&["lock", "other.toml"]).expect(0);
     let to_lock = "help: if it is meant, lock it: `strata-host lock team.toml`";
-    refused(&place, &["`probe.wasm`", "is not in `", "strata.lock`", to_lock]);
+    refused(
+        &place,
+        &["`probe.wasm`", "is not in `", "strata.lock`", to_lock],
+    );
     place.host(&["lock"]).expect(0);
     place.host(&["check", "other.toml"]).expect(0);
     fs::remove_file(place.path("other.wasm")).unwrap();
@@ -99,10 +145,25 @@ fn teams_of_a_folder_share_its_lock_and_what_is_not_in_it_is_refused() {
 #[test]
 fn a_lock_that_is_no_lock_stops_everything() {
     let place = Place::with(&team(""));
-    place.host(&["run", "team.toml", "--storage", "store"]).expect(3);
+    place
+        .host(&["run", "team.toml", "--storage", "store"])
+        .expect(3);
     place.write("strata.lock", "version = 9\n");
-    refused(&place, &["cannot read the lock `", "version is `9`", "strata-host lock"]);
-    assert!(place.host(&["lock"]).expect(2).stderr.contains("version is `9`"));
+    refused(
+        &place,
+        &[
+            "cannot read the lock `",
+            "version is `9`",
+            "strata-host lock",
+        ],
+    );
+    assert!(
+        place
+            .host(&["lock"])
+            .expect(2)
+            .stderr
+            .contains("version is `9`")
+    );
 }
 
 #[test]
@@ -110,22 +171,50 @@ fn only_components_that_a_trusted_key_has_signed_are_loaded() {
     let (ours, other) = (Signer::of(1), Signer::of(2));
     let place = Place::with(&team(&format!("[trust]\nkeys = [\"{}\"]", ours.key())));
     let probe = place.read("probe.wasm");
-    let sign = |signer: &Signer, bytes: &[u8]| place.write("probe.wasm.minisig", signer.sign(bytes));
+    let sign =
+        |signer: &Signer, bytes: &[u8]| place.write("probe.wasm.minisig", signer.sign(bytes));
     sign(&ours, &probe);
     place.host(&["check", "team.toml"]).expect(0);
-    place.host(&["run", "team.toml", "--storage", "store"]).expect(3);
+    place
+        .host(&["run", "team.toml", "--storage", "store"])
+        .expect(3);
 
     let named = ["probe.wasm`", &digest(&probe), "minisign -S -m", &ours.id()];
     sign(&other, &probe);
-    refused(&place, &[named.as_slice(), &["signed with the key", &other.id()]].concat());
+    refused(
+        &place,
+        &[named.as_slice(), &["signed with the key", &other.id()]].concat(),
+    );
     sign(&ours, b"something else");
-    refused(&place, &[named.as_slice(), &["was made for other bytes"]].concat());
+    refused(
+        &place,
+        &[named.as_slice(), &["was made for other bytes"]].concat(),
+    );
     fs::remove_file(place.path("probe.wasm.minisig")).unwrap();
-    refused(&place, &[named.as_slice(), &["there is no signature", "probe.wasm.minisig`"]].concat());
+    refused(
+        &place,
+        &[
+            named.as_slice(),
+            &["there is no signature", "probe.wasm.minisig`"],
+        ]
+        .concat(),
+    );
     // Also what is given on the command line, and what is to be locked.
     place.write("mended.wasm", &probe);
-    let mended = place.host(&["run", "--recover_path", "store", "--component", "A.One=mended.wasm"]).expect(2);
-    assert!(mended.stderr.contains("mended.wasm.minisig"), "{}", mended.stderr);
+    let mended = place
+        .host(&[
+            "run",
+            "--recover_path",
+            "store",
+            "--component",
+            "A.One=mended.wasm",
+        ])
+        .expect(2);
+    assert!(
+        mended.stderr.contains("mended.wasm.minisig"),
+        "{}",
+        mended.stderr
+    );
     place.host(&["lock"]).expect(2);
     assert!(!place.path("strata.lock").exists());
     sign(&ours, &probe);

@@ -55,7 +55,9 @@ pub struct Request {
 impl Request {
     /// The value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+        self.text
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
     }
 }
 
@@ -83,7 +85,10 @@ impl Web {
 
     /// What it was asked, in order: method and path.
     pub fn lines(&self) -> Vec<String> {
-        self.requests().into_iter().map(|request| request.line).collect()
+        self.requests()
+            .into_iter()
+            .map(|request| request.line)
+            .collect()
     }
 
     /// What it was asked, in order.
@@ -94,8 +99,11 @@ impl Web {
     /// Waits until it was asked so often.
     pub fn wait(&self, count: usize) {
         let requests = self.seen.requests.lock().unwrap();
-        let (requests, waited) =
-            self.seen.came.wait_timeout_while(requests, PATIENCE, |requests| requests.len() < count).unwrap();
+        let (requests, waited) = self
+            .seen
+            .came
+            .wait_timeout_while(requests, PATIENCE, |requests| requests.len() < count)
+            .unwrap();
         assert!(!waited.timed_out(), "only these came: {requests:?}");
     }
 }
@@ -104,7 +112,9 @@ fn serve(stream: &TcpStream, seen: &Seen) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream);
     let mut text = String::new();
     while !text.ends_with("\r\n\r\n") && reader.read_line(&mut text)? > 0 {}
-    let length = text.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+    let length = text
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
     let mut body = vec![0; length.unwrap_or(0)];
     reader.read_exact(&mut body)?;
     text += &String::from_utf8_lossy(&body);
@@ -112,8 +122,15 @@ fn serve(stream: &TcpStream, seen: &Seen) -> std::io::Result<()> {
     let (line, path) = (line.join(" "), line[1].to_owned());
     let before = {
         let mut requests = seen.requests.lock().unwrap();
-        let before = requests.iter().filter(|request| request.line == line).count();
-        requests.push(Request { line, text: text.clone(), body });
+        let before = requests
+            .iter()
+            .filter(|request| request.line == line)
+            .count();
+        requests.push(Request {
+            line,
+            text: text.clone(),
+            body,
+        });
         seen.came.notify_all();
         before
     };
@@ -121,7 +138,9 @@ fn serve(stream: &TcpStream, seen: &Seen) -> std::io::Result<()> {
     match parts.next().unwrap_or_default() {
         "echo" => answer(stream, &text),
         "slow" => {
-            thread::sleep(Duration::from_millis(parts.next().and_then(|ms| ms.parse().ok()).unwrap_or(0)));
+            thread::sleep(Duration::from_millis(
+                parts.next().and_then(|ms| ms.parse().ok()).unwrap_or(0),
+            ));
             answer(stream, &said(&path, &text))
         }
         "drip" => drip(stream, &reply(&text)),
@@ -132,22 +151,43 @@ fn serve(stream: &TcpStream, seen: &Seen) -> std::io::Result<()> {
                 _ => answer(stream, &document),
             }
         }
-        "fail" if before < parts.next().and_then(|times| times.parse().ok()).unwrap_or(0) => {
-            write!(&mut &*stream, "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+        "fail"
+            if before
+                < parts
+                    .next()
+                    .and_then(|times| times.parse().ok())
+                    .unwrap_or(0) =>
+        {
+            write!(
+                &mut &*stream,
+                "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+            )
         }
         "later" => write!(
             &mut &*stream,
             "HTTP/1.1 429 Too Many Requests\r\nretry-after: 600\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
         ),
         "once" if before == 0 => reader.read_to_end(&mut Vec::new()).map(drop),
-        "large" => answer(stream, &"x".repeat(parts.next().and_then(|bytes| bytes.parse().ok()).unwrap_or(0))),
+        "large" => answer(
+            stream,
+            &"x".repeat(
+                parts
+                    .next()
+                    .and_then(|bytes| bytes.parse().ok())
+                    .unwrap_or(0),
+            ),
+        ),
         "slam" => Ok(()),
         _ => answer(stream, &said(&path, &text)),
     }
 }
 
 fn answer(mut stream: &TcpStream, body: &str) -> std::io::Result<()> {
-    write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len())
+    write!(
+        stream,
+        "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    )
 }
 
 /// The body of an answer.
@@ -163,17 +203,30 @@ fn said(path: &str, request: &str) -> String {
 fn reply(request: &str) -> String {
     let body = request.split_once("\r\n\r\n").map_or("", |(_, body)| body);
     let asked: Value = serde_json::from_str(body).unwrap_or_default();
-    let last = asked["messages"].as_array().and_then(|turns| turns.last()).map(|turn| turn["content"].clone());
-    format!("re: {}", last.and_then(|text| text.as_str().map(str::to_owned)).unwrap_or_default())
+    let last = asked["messages"]
+        .as_array()
+        .and_then(|turns| turns.last())
+        .map(|turn| turn["content"].clone());
+    format!(
+        "re: {}",
+        last.and_then(|text| text.as_str().map(str::to_owned))
+            .unwrap_or_default()
+    )
 }
 
 /// A stream of one event.
 fn burst(mut stream: &TcpStream, event: &str) -> std::io::Result<()> {
-    write!(stream, "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\ndata: {event}\n\n")
+    write!(
+        stream,
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\ndata: {event}\n\n"
+    )
 }
 
 fn drip(mut stream: &TcpStream, text: &str) -> std::io::Result<()> {
-    write!(stream, "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")?;
+    write!(
+        stream,
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
+    )?;
     for letter in text.chars() {
         let piece = json!({ "choices": [{ "delta": { "content": letter.to_string() } }] });
         write!(stream, "data: {piece}\n\n")?;

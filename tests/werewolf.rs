@@ -20,7 +20,11 @@ fn copy() -> Place {
     fs::create_dir_all(place.path(DIR).join("out")).unwrap();
     for plugin in ["werewolf-moderator", "werewolf-player"] {
         build(&format!("plugins/{plugin}"));
-        symlink(project().join("plugins").join(plugin), place.path("plugins").join(plugin)).unwrap();
+        symlink(
+            project().join("plugins").join(plugin),
+            place.path("plugins").join(plugin),
+        )
+        .unwrap();
     }
     for file in ["team.toml", "replies.toml"] {
         let file = format!("{DIR}/{file}");
@@ -68,16 +72,25 @@ fn saved_of(team: &Value, role: &str) -> String {
 fn assert_secrets_are_kept(place: &Place) {
     let team = place.team_json();
     let everything = team["strata"]["messages"].as_object().unwrap();
-    let of_the_pack =
-        |message: &&Value| message["send_to"].as_array().is_some_and(|to| to.contains(&"werewolves".into()));
+    let of_the_pack = |message: &&Value| {
+        message["send_to"]
+            .as_array()
+            .is_some_and(|to| to.contains(&"werewolves".into()))
+    };
     let whispers: Vec<&Value> = everything.values().filter(of_the_pack).collect();
     assert!(!whispers.is_empty(), "nobody whispered");
-    for role in team["env"]["roles"].as_object().unwrap().keys().filter(|role| *role != "Moderator") {
+    for role in team["env"]["roles"]
+        .as_object()
+        .unwrap()
+        .keys()
+        .filter(|role| *role != "Moderator")
+    {
         let saved = saved_of(&team, role);
         let word = |word: &str| saved.to_lowercase().contains(word);
         let heard = whispers.iter().any(|message| {
             let content = serde_json::to_string(&message["content"]).unwrap();
-            saved.contains(content.trim_matches('"')) || saved.contains(stream::text(&message["id"]))
+            saved.contains(content.trim_matches('"'))
+                || saved.contains(stream::text(&message["id"]))
         });
         let wolf = WOLVES.contains(&role.as_str());
         assert_eq!(word("wolf") || word("wolves"), wolf, "{role}: {saved}");
@@ -91,9 +104,11 @@ fn the_game_plays_itself_to_the_end_and_keeps_its_secrets() {
     let lines = run(&place).expect(0).events();
     stream::assert_one_idea(&lines);
     let story = story(&place);
-    for part in
-        ["# The winter of the two beasts", "Dietrich 4, Falk 2, Bruno 1. Dietrich hangs.", "the village has won"]
-    {
+    for part in [
+        "# The winter of the two beasts",
+        "Dietrich 4, Falk 2, Bruno 1. Dietrich hangs.",
+        "the village has won",
+    ] {
         assert!(story.contains(part), "`{part}` in\n{story}");
     }
     assert_secrets_are_kept(&place);
@@ -105,17 +120,30 @@ fn what_comes_out_is_counted_from_what_is_said() {
         (
             "Day 1: Anna chooses",
             "CHOICE: Falk",
-            ["Dietrich 3, Falk 3, Bruno 1. A tie: nobody hangs.", "- Dietrich: villager, alive"],
+            [
+                "Dietrich 3, Falk 3, Bruno 1. A tie: nobody hangs.",
+                "- Dietrich: villager, alive",
+            ],
         ),
-        ("Night 1: Falk chooses", "CHOICE: Anna", ["In the morning all are alive.", "## Night 2"]),
-        ("Day 2: Greta chooses", "CHOICE: Clara", ["Clara 3, Bruno 2. Clara hangs.", "they have won"]),
+        (
+            "Night 1: Falk chooses",
+            "CHOICE: Anna",
+            ["In the morning all are alive.", "## Night 2"],
+        ),
+        (
+            "Day 2: Greta chooses",
+            "CHOICE: Clara",
+            ["Clara 3, Bruno 2. Clara hangs.", "they have won"],
+        ),
     ];
     for (question, choice, expected) in cases {
         let place = copy();
         script(&place, question, &format!("text = \"{choice}\""));
         run(&place).expect(0);
         let story = story(&place);
-        expected.iter().for_each(|part| assert!(story.contains(part), "{question}: `{part}` in\n{story}"));
+        expected
+            .iter()
+            .for_each(|part| assert!(story.contains(part), "{question}: `{part}` in\n{story}"));
         assert_secrets_are_kept(&place);
     }
 }
@@ -134,7 +162,9 @@ fn a_fault_in_the_middle_and_a_resume_tell_the_same_story() {
         assert!(!story(&place).contains("has won"), "{}", story(&place));
 
         place.write(&format!("{DIR}/replies.toml"), scripted);
-        place.host(&["run", "--recover_path", "store", "--events", "-"]).expect(0);
+        place
+            .host(&["run", "--recover_path", "store", "--events", "-"])
+            .expect(0);
         assert_eq!(story(&place), story(&undisturbed), "{question}");
         let lines = place.recorded();
         stream::assert_numbered(&lines);

@@ -25,7 +25,11 @@ fn team(web: &Web, roles: &[(&str, &str)], limits: &str) -> Place {
 
 /// One role that does this and says what came of it.
 fn alone(web: &Web, steps: &str) -> Place {
-    team(web, &[("A", &format!("{steps}, {{ say = \"got {{reads}}\" }}"))], "timeout = \"60s\"")
+    team(
+        web,
+        &[("A", &format!("{steps}, {{ say = \"got {{reads}}\" }}"))],
+        "timeout = \"60s\"",
+    )
 }
 
 /// The run is killed as soon as the server was asked so often.
@@ -41,8 +45,15 @@ fn resume(place: &Place, more: &[&str]) -> Ended {
 
 fn said(place: &Place) -> Vec<String> {
     let saved = place.team_json();
-    let messages = saved["env"]["history"]["storage"].as_array().unwrap().clone();
-    messages.iter().skip(1).map(|message| message["content"].as_str().unwrap().to_owned()).collect()
+    let messages = saved["env"]["history"]["storage"]
+        .as_array()
+        .unwrap()
+        .clone();
+    messages
+        .iter()
+        .skip(1)
+        .map(|message| message["content"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 fn kinds<'a>(lines: &'a [Value], kind: &'a str) -> impl Iterator<Item = &'a Value> {
@@ -56,16 +67,26 @@ fn a_write_killed_in_flight_is_in_doubt_until_the_operator_settles_it() {
         let place = alone(&web, r#"{ http = "URL/once/x", method = "POST" }"#);
         killed_at(&place, &web, 1);
         let cut_off = place.host(&["inspect", "store"]).expect(0).stdout;
-        assert!(cut_off.contains("in doubt on the next run") && cut_off.contains("\n  A.p: POST "), "{cut_off}");
+        assert!(
+            cut_off.contains("in doubt on the next run") && cut_off.contains("\n  A.p: POST "),
+            "{cut_off}"
+        );
         for _ in 0..2 {
             let ended = place.resume().expect(10);
             assert_eq!(web.lines().len(), 1);
             let what = format!("POST http://127.0.0.1:{}/v1/once/x", web.port());
-            assert!(ended.stderr.contains(&format!("in doubt: A.p: `{what}`")), "{}", ended.stderr);
+            assert!(
+                ended.stderr.contains(&format!("in doubt: A.p: `{what}`")),
+                "{}",
+                ended.stderr
+            );
             assert!(ended.stderr.contains("--in-doubt redo"), "{}", ended.stderr);
             assert_eq!(place.team_json()["strata"]["status"], "in-doubt");
             let shown = place.host(&["inspect", "store"]).expect(0).stdout;
-            assert!(shown.contains("in doubt") && shown.contains(&format!("A.p: {what}")), "{shown}");
+            assert!(
+                shown.contains("in doubt") && shown.contains(&format!("A.p: {what}")),
+                "{shown}"
+            );
         }
         let settled = resume(&place, &["--in-doubt", verdict]).expect(0);
         assert_eq!(kinds(&settled.events(), "doubt-settled").count(), 1);
@@ -82,11 +103,18 @@ fn a_write_killed_in_flight_is_in_doubt_until_the_operator_settles_it() {
 #[test]
 fn a_write_that_is_made_again_in_doubt_has_the_same_key() {
     let web = Web::new();
-    let place = alone(&web, r#"{ http = "URL/once/x", method = "POST", body = "1" }"#);
+    let place = alone(
+        &web,
+        r#"{ http = "URL/once/x", method = "POST", body = "1" }"#,
+    );
     killed_at(&place, &web, 1);
     place.resume().expect(10);
     resume(&place, &["--in-doubt", "redo"]).expect(0);
-    let keys: Vec<_> = web.requests().iter().map(|r| r.header("idempotency-key").unwrap().to_owned()).collect();
+    let keys: Vec<_> = web
+        .requests()
+        .iter()
+        .map(|r| r.header("idempotency-key").unwrap().to_owned())
+        .collect();
     assert_eq!(keys[0], keys[1]);
 }
 
@@ -104,7 +132,9 @@ fn words_that_settle_nothing_are_refused_and_the_doubt_stays() {
     resume(&place, &["--in-doubt", "skip", "--calls", "fresh"]).expect(2);
     assert_eq!(place.read("store/team.json"), before);
     resume(&place, &["--in-doubt", "skip"]).expect(0);
-    let team = place.host(&["run", "--recover_path", "store", "--in-doubt", "skip"]).expect(0);
+    let team = place
+        .host(&["run", "--recover_path", "store", "--in-doubt", "skip"])
+        .expect(0);
     assert!(team.stderr.contains("nothing is left"), "{}", team.stderr);
 }
 
@@ -113,10 +143,18 @@ fn doubts_are_settled_one_by_one_and_a_cold_copy_keeps_them() {
     let web = Web::new();
     let step = r#"{ http = "URL/once/NAME", method = "POST" }, { say = "{reads}" }"#;
     let steps = |name: &str| step.replace("NAME", name);
-    let place = team(&web, &[("A", &steps("a")), ("B", &steps("b"))], "timeout = \"60s\"");
+    let place = team(
+        &web,
+        &[("A", &steps("a")), ("B", &steps("b"))],
+        "timeout = \"60s\"",
+    );
     killed_at(&place, &web, 2);
     let both = place.resume().expect(10);
-    assert!(both.stderr.contains("A.p") && both.stderr.contains("B.p"), "{}", both.stderr);
+    assert!(
+        both.stderr.contains("A.p") && both.stderr.contains("B.p"),
+        "{}",
+        both.stderr
+    );
     let team_json = place.read("store/team.json");
     std::fs::remove_dir_all(place.path("store")).unwrap();
     std::fs::create_dir(place.path("store")).unwrap();
@@ -132,16 +170,24 @@ fn doubts_are_settled_one_by_one_and_a_cold_copy_keeps_them() {
 #[test]
 fn a_write_with_a_key_of_its_own_is_made_again_by_itself_under_that_key() {
     let web = Web::new();
-    let place = alone(&web, r#"{ http = "URL/once/x", method = "POST", key = "order-7" }"#);
+    let place = alone(
+        &web,
+        r#"{ http = "URL/once/x", method = "POST", key = "order-7" }"#,
+    );
     killed_at(&place, &web, 1);
     place.resume().expect(0);
-    let keys: Vec<_> = web.requests().iter().map(|r| r.header("idempotency-key").unwrap().to_owned()).collect();
+    let keys: Vec<_> = web
+        .requests()
+        .iter()
+        .map(|r| r.header("idempotency-key").unwrap().to_owned())
+        .collect();
     assert_eq!(keys, ["order-7", "order-7"]);
     assert_eq!(said(&place), ["got /v1/once/x"]);
 }
 
 #[test]
-fn a_write_under_the_action_s_own_key_is_not_made_again_where_a_run_goes_back_to_what_came_after_it() {
+fn a_write_under_the_action_s_own_key_is_not_made_again_where_a_run_goes_back_to_what_came_after_it()
+ {
     let web = Web::new();
     let host = format!("127.0.0.1:{}", web.port());
     let place = Place::with(&format!(
@@ -158,21 +204,52 @@ fn a_write_under_the_action_s_own_key_is_not_made_again_where_a_run_goes_back_to
         ),
     );
     place.run().expect(4);
-    let open = place.team_json()["strata"]["requests"][0]["id"].as_str().unwrap().to_owned();
-    let at = place.team_json()["strata"]["checkpoint"].as_str().unwrap().to_owned();
+    let open = place.team_json()["strata"]["requests"][0]["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let at = place.team_json()["strata"]["checkpoint"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let answer = |word: &str| format!("{open}=\"{word}\"");
-    place.host(&["run", "--recover_path", "store", "--answer", &answer("yes")]).expect(0);
-    place.host(&["run", "--recover_path", "store", "--checkpoint", &at, "--answer", &answer("no")]).expect(0);
-    let keys: Vec<_> = web.requests().iter().map(|r| r.header("idempotency-key").unwrap().to_owned()).collect();
-    assert!(keys.len() == 1 && keys[0].ends_with("/0/A/0/pay"), "{keys:?}");
-    assert_eq!((said(&place), &place.team_json()["strata"]["lineage"]), (vec!["no".to_owned()], &"main.1".into()));
+    place
+        .host(&["run", "--recover_path", "store", "--answer", &answer("yes")])
+        .expect(0);
+    place
+        .host(&[
+            "run",
+            "--recover_path",
+            "store",
+            "--checkpoint",
+            &at,
+            "--answer",
+            &answer("no"),
+        ])
+        .expect(0);
+    let keys: Vec<_> = web
+        .requests()
+        .iter()
+        .map(|r| r.header("idempotency-key").unwrap().to_owned())
+        .collect();
+    assert!(
+        keys.len() == 1 && keys[0].ends_with("/0/A/0/pay"),
+        "{keys:?}"
+    );
+    assert_eq!(
+        (said(&place), &place.team_json()["strata"]["lineage"]),
+        (vec!["no".to_owned()], &"main.1".into())
+    );
 }
 
 #[test]
 fn repeated_writes_have_keys_of_their_own_which_stay_over_attempts() {
     let web = Web::new();
     let post = r#"{ http = "URL/x", method = "POST" }"#;
-    let place = alone(&web, &format!("{post}, {post}, {{ fail = \"trap\", attempts = [1] }}"));
+    let place = alone(
+        &web,
+        &format!("{post}, {post}, {{ fail = \"trap\", attempts = [1] }}"),
+    );
     place.run().expect(3);
     // The same component trapped by itself: it starts afresh, and is said to.
     let ended = place.resume().expect(0);
@@ -181,7 +258,11 @@ fn repeated_writes_have_keys_of_their_own_which_stay_over_attempts() {
         web.port()
     );
     assert_eq!(ended.stderr.matches(&warned).count(), 2, "{}", ended.stderr);
-    let keys: Vec<_> = web.requests().iter().map(|r| r.header("idempotency-key").unwrap().to_owned()).collect();
+    let keys: Vec<_> = web
+        .requests()
+        .iter()
+        .map(|r| r.header("idempotency-key").unwrap().to_owned())
+        .collect();
     assert_eq!(keys.len(), 4);
     assert_ne!(keys[0], keys[1]);
     assert_eq!(keys[..2], keys[2..]);
@@ -200,8 +281,14 @@ fn a_retry_by_itself_that_may_repeat_writes_says_so_like_a_resume() {
     assert_eq!(ended.stderr.matches(&warned).count(), 1, "{}", ended.stderr);
     let lines = ended.events();
     let told = |kind: &str| lines.iter().rposition(|line| line["kind"] == kind).unwrap();
-    assert!(told("action-failed") < told("writes-forgotten") && told("writes-forgotten") < told("action-started"));
-    assert_eq!(web.lines(), ["POST /v1/x", "GET /v1/read", "POST /v1/x", "GET /v1/read"]);
+    assert!(
+        told("action-failed") < told("writes-forgotten")
+            && told("writes-forgotten") < told("action-started")
+    );
+    assert_eq!(
+        web.lines(),
+        ["POST /v1/x", "GET /v1/read", "POST /v1/x", "GET /v1/read"]
+    );
 }
 
 #[test]
@@ -216,14 +303,28 @@ fn an_answer_that_comes_after_its_attempt_was_ended_is_kept() {
             web.port()
         );
         let text = String::from_utf8(place.read("team.toml")).unwrap();
-        let text = text.replace("[[role]]", &format!("{llm}[[role]]")) + "llm = { models = [\"*\"] }\n";
+        let text =
+            text.replace("[[role]]", &format!("{llm}[[role]]")) + "llm = { models = [\"*\"] }\n";
         place.write("team.toml", text);
         let ended = place.run().expect(3);
         let failed = ended.events();
-        assert_eq!(kinds(&failed, "action-failed").next().unwrap()["fault"], "timeout", "{call}");
-        assert_eq!(kinds(&failed, "host-call").count(), 1, "{call}: {}", ended.stderr);
+        assert_eq!(
+            kinds(&failed, "action-failed").next().unwrap()["fault"],
+            "timeout",
+            "{call}"
+        );
+        assert_eq!(
+            kinds(&failed, "host-call").count(),
+            1,
+            "{call}: {}",
+            ended.stderr
+        );
         let again = place.resume().expect(0).events();
-        assert_eq!(kinds(&again, "host-call").next().unwrap()["source"], "recorded", "{call}");
+        assert_eq!(
+            kinds(&again, "host-call").next().unwrap()["source"],
+            "recorded",
+            "{call}"
+        );
         assert_eq!(web.lines().len(), 1, "{call}");
     };
     check(r#"{ http = "URL/slow/2000", method = "POST" }"#);
@@ -233,13 +334,24 @@ fn an_answer_that_comes_after_its_attempt_was_ended_is_kept() {
 #[test]
 fn a_write_that_is_never_answered_is_in_doubt_and_holds_up_nobody_for_long() {
     let web = Web::new();
-    let place = team(&web, &[("A", r#"{ http = "URL/once/x", method = "POST" }"#)], "timeout = \"500ms\"\nretries = 3");
+    let place = team(
+        &web,
+        &[("A", r#"{ http = "URL/once/x", method = "POST" }"#)],
+        "timeout = \"500ms\"\nretries = 3",
+    );
     let began = Instant::now();
     let ended = place.run().expect(10);
-    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+    assert!(
+        began.elapsed() < Duration::from_secs(30),
+        "{:?}",
+        began.elapsed()
+    );
     assert_eq!(web.lines().len(), 1, "it was tried again by itself");
     let events = ended.events();
-    assert_eq!(kinds(&events, "action-failed").next().unwrap()["fault"], "timeout");
+    assert_eq!(
+        kinds(&events, "action-failed").next().unwrap()["fault"],
+        "timeout"
+    );
     assert_eq!(events.last().unwrap()["status"], "in-doubt");
     resume(&place, &["--in-doubt", "redo"]).expect(0);
 }
@@ -256,7 +368,10 @@ fn a_broken_connection_leaves_a_write_in_doubt_and_a_read_to_be_made_again() {
     assert_eq!(said(&place), ["got it was made"]);
     let place = alone(&web, r#"{ http = "URL/slam" }"#);
     let ended = place.run().expect(3);
-    assert_eq!(kinds(&ended.events(), "action-failed").next().unwrap()["fault"], "host");
+    assert_eq!(
+        kinds(&ended.events(), "action-failed").next().unwrap()["fault"],
+        "host"
+    );
     place.resume().expect(3);
     assert_eq!(web.lines().len(), 3);
 }
@@ -286,11 +401,20 @@ fn recorded_writes_that_are_no_longer_made_are_listed_before_the_run_goes_on() {
     process.until("host-call", None);
     process.kill();
     let ended = place.resume().expect(0);
-    let warned = format!("A.p no longer makes a write that it made before: POST http://127.0.0.1:{}/v1/a", web.port());
+    let warned = format!(
+        "A.p no longer makes a write that it made before: POST http://127.0.0.1:{}/v1/a",
+        web.port()
+    );
     assert!(ended.stderr.contains(&warned), "{}", ended.stderr);
     let lines: Vec<Value> = ended.events();
-    let listed = lines.iter().position(|line| line["kind"] == "writes-unclaimed").unwrap();
-    let finished = lines.iter().position(|line| line["kind"] == "action-finished").unwrap();
+    let listed = lines
+        .iter()
+        .position(|line| line["kind"] == "writes-unclaimed")
+        .unwrap();
+    let finished = lines
+        .iter()
+        .position(|line| line["kind"] == "action-finished")
+        .unwrap();
     assert!(listed < finished);
     assert_eq!(web.lines(), ["POST /v1/a", "POST /v1/b"]);
 }
@@ -302,7 +426,11 @@ fn a_run_killed_at_any_line_repeats_no_write_silently() {
     let count = |web: &Web, line: &str| web.lines().iter().filter(|seen| *seen == line).count();
     let whole = {
         let web = Web::new();
-        alone(&web, &STEPS.replace('\n', " ")).run().expect(0).events().len()
+        alone(&web, &STEPS.replace('\n', " "))
+            .run()
+            .expect(0)
+            .events()
+            .len()
     };
     for n in 1..=whole {
         let web = Web::new();
@@ -314,17 +442,29 @@ fn a_run_killed_at_any_line_repeats_no_write_silently() {
         let mut doubts = 0;
         while ended.code == Some(10) {
             doubts += 1;
-            let what = ended.stderr.lines().find(|line| line.starts_with("in doubt: A.p: `POST ")).unwrap().to_owned();
+            let what = ended
+                .stderr
+                .lines()
+                .find(|line| line.starts_with("in doubt: A.p: `POST "))
+                .unwrap()
+                .to_owned();
             assert!(!what.contains("keyed"), "{what}");
             ended = resume(&place, &["--in-doubt", "redo"]);
         }
         ended.expect(0);
         assert!(doubts <= 1, "one write at a time is under way");
         let repeated = ["POST /v1/write", "POST /v1/last"].map(|line| count(&web, line) - 1);
-        assert!(repeated.iter().sum::<usize>() <= doubts, "killed after {n} lines: {:?}", web.lines());
+        assert!(
+            repeated.iter().sum::<usize>() <= doubts,
+            "killed after {n} lines: {:?}",
+            web.lines()
+        );
         assert!(count(&web, "POST /v1/keyed") <= 2);
         let texts = said(&place);
-        assert!(texts[0].starts_with("got /v1/read,/v1/write,") && texts[0].ends_with(",/v1/last"), "{texts:?}");
+        assert!(
+            texts[0].starts_with("got /v1/read,/v1/write,") && texts[0].ends_with(",/v1/last"),
+            "{texts:?}"
+        );
     }
 }
 
@@ -332,15 +472,30 @@ fn a_run_killed_at_any_line_repeats_no_write_silently() {
 fn what_one_attempt_was_kept_open_for_ends_no_later_one() {
     let web = Web::new();
     let slow = r#"{ http = "URL/slow/1200", method = "POST" }"#;
-    let place = team(&web, &[("A", slow)], "timeout = \"400ms\"\nretries = 1\nbackoff = \"1ms\"");
+    let place = team(
+        &web,
+        &[("A", slow)],
+        "timeout = \"400ms\"\nretries = 1\nbackoff = \"1ms\"",
+    );
     // It is at work when the time is over for which the first attempt would have been kept open.
-    let next =
-        "[[role.action]]\nname = \"q\"\ncomponent = \"probe.wasm\"\nconfig = { steps = [{ sleep = \"12s\" }] }\n";
+    let next = "[[role.action]]\nname = \"q\"\ncomponent = \"probe.wasm\"\nconfig = { steps = [{ sleep = \"12s\" }] }\n";
     let text = String::from_utf8(place.read("team.toml")).unwrap();
     place.write("team.toml", text + next);
     let events = place.run().expect(0).events();
-    let ends: Vec<&Value> = kinds(&events, "action-failed").chain(kinds(&events, "action-finished")).collect();
-    let ends: Vec<_> = ends.iter().map(|line| (line["action"].as_str(), line["attempt"].as_u64())).collect();
-    assert_eq!(ends, [(Some("p"), Some(1)), (Some("p"), Some(2)), (Some("q"), Some(1))]);
+    let ends: Vec<&Value> = kinds(&events, "action-failed")
+        .chain(kinds(&events, "action-finished"))
+        .collect();
+    let ends: Vec<_> = ends
+        .iter()
+        .map(|line| (line["action"].as_str(), line["attempt"].as_u64()))
+        .collect();
+    assert_eq!(
+        ends,
+        [
+            (Some("p"), Some(1)),
+            (Some("p"), Some(2)),
+            (Some("q"), Some(1))
+        ]
+    );
     assert_eq!(web.lines().len(), 1);
 }

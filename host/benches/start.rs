@@ -31,9 +31,16 @@ component = "action.wasm"
 /// How long a command takes to its end.
 fn took(command: &mut Command) -> Duration {
     let begun = Instant::now();
-    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let status = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
     let took = begun.elapsed();
-    assert!(status.expect("the program starts").success(), "{command:?} failed");
+    assert!(
+        status.expect("the program starts").success(),
+        "{command:?} failed"
+    );
     took
 }
 
@@ -53,7 +60,10 @@ fn host(cache: &Path) -> Command {
 fn run(folder: &Path, cache: &Path) -> Duration {
     let storage = tempfile::tempdir().expect("a temporary directory");
     let mut command = host(cache);
-    command.current_dir(folder).args(["run", "team.toml", "--quiet", "--storage"]).arg(storage.path().join("store"));
+    command
+        .current_dir(folder)
+        .args(["run", "team.toml", "--quiet", "--storage"])
+        .arg(storage.path().join("store"));
     took(&mut command)
 }
 
@@ -68,7 +78,11 @@ fn measure(name: &str, component: &Path, bare: Duration) {
     let cold = median((0..COLD).map(cold).collect());
     let cache = tempfile::tempdir().expect("a temporary directory");
     run(folder.path(), cache.path());
-    let warm = median((0..WARM).map(|_| run(folder.path(), cache.path())).collect());
+    let warm = median(
+        (0..WARM)
+            .map(|_| run(folder.path(), cache.path()))
+            .collect(),
+    );
     let ratio = |time: Duration| time.as_secs_f64() / bare.as_secs_f64();
     let megabytes = bytes as f64 / 1e6;
     println!(
@@ -82,14 +96,24 @@ fn measure(name: &str, component: &Path, bare: Duration) {
 /// The component of a directory of the project.
 fn built(dir: &str) -> PathBuf {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(dir);
-    build::build(&dir, &mut |line| eprintln!("{line}")).expect("it builds").component
+    build::build(&dir, &mut |line| eprintln!("{line}"))
+        .expect("it builds")
+        .component
 }
 
 fn main() {
-    let probes = [("rust", "plugins/probe"), ("c", "plugins/probe-c"), ("python", "plugins/probe-python")];
+    let probes = [
+        ("rust", "plugins/probe"),
+        ("c", "plugins/probe-c"),
+        ("python", "plugins/probe-python"),
+    ];
     let components = probes.map(|(name, dir)| (name, built(dir)));
     let cache = tempfile::tempdir().expect("a temporary directory");
-    let bare = median((0..WARM).map(|_| took(host(cache.path()).arg("--version"))).collect());
+    let bare = median(
+        (0..WARM)
+            .map(|_| took(host(cache.path()).arg("--version")))
+            .collect(),
+    );
     println!("bare start of the program: {bare:.1?}");
     for (name, component) in components {
         measure(name, &component, bare);

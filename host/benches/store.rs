@@ -15,7 +15,9 @@ use strata_core::event::{Event, Finished};
 use strata_core::message::Draft;
 use strata_core::stepper::Stepper;
 use strata_core::team::{Action, OnFault, Outside, Policy, React, Retry, Role, Team};
-use strata_host::store::{At, Directory, Durability, Record, Replace, SavedDefinition, SqliteStore, Store, team_json};
+use strata_host::store::{
+    At, Directory, Durability, Record, Replace, SavedDefinition, SqliteStore, Store, team_json,
+};
 
 /// What an action says, each time: with what goes with it, a message of some 400 bytes.
 const CONTENT: usize = 300;
@@ -36,7 +38,10 @@ fn main() -> anyhow::Result<()> {
 
 /// A role that hears itself.
 fn team() -> Arc<Team> {
-    let retry = Retry { retries: 0, backoff_ms: 0 };
+    let retry = Retry {
+        retries: 0,
+        backoff_ms: 0,
+    };
     let role = Role {
         name: "Echo".into(),
         profile: "Echo".into(),
@@ -46,10 +51,18 @@ fn team() -> Arc<Team> {
         watch: ["UserRequirement".into(), "say".into()].into(),
         addresses: Vec::new(),
         react: React::ByOrder,
-        actions: vec![Action { name: "say".into(), retry }],
+        actions: vec![Action {
+            name: "say".into(),
+            retry,
+        }],
     };
-    let policy =
-        Policy { on_fault: OnFault::Stop, max_steps: None, max_parallel: 1, budget: None, purses: Default::default() };
+    let policy = Policy {
+        on_fault: OnFault::Stop,
+        max_steps: None,
+        max_parallel: 1,
+        budget: None,
+        purses: Default::default(),
+    };
     Arc::new(Team {
         name: "bench".into(),
         desc: String::new(),
@@ -73,20 +86,38 @@ struct Run {
 impl Run {
     fn new(path: PathBuf) -> anyhow::Result<Self> {
         let stepper = Stepper::new(team(), Environment::new(&team()));
-        let definition =
-            SavedDefinition { name: "team.toml".into(), base: "/".into(), text: String::new(), components: Vec::new() };
-        let store = Directory::new(path).create(Replace::Never, stepper.env(), &definition)?.store;
-        let mut run = Self { stepper, store, line: 1 };
-        let started = run.stepper.started("run-1".into(), "go".into(), BTreeMap::new());
+        let definition = SavedDefinition {
+            name: "team.toml".into(),
+            base: "/".into(),
+            text: String::new(),
+            components: Vec::new(),
+        };
+        let store = Directory::new(path)
+            .create(Replace::Never, stepper.env(), &definition)?
+            .store;
+        let mut run = Self {
+            stepper,
+            store,
+            line: 1,
+        };
+        let started = run
+            .stepper
+            .started("run-1".into(), "go".into(), BTreeMap::new());
         run.happen(started, Durability::Process)?;
         Ok(run)
     }
 
     /// Stores an event and lets it happen; gives what storing took.
     fn happen(&mut self, event: Event, durability: Durability) -> anyhow::Result<Duration> {
-        let record = Record { line: self.line, lines: 1, time_ms: 0, event };
+        let record = Record {
+            line: self.line,
+            lines: 1,
+            time_ms: 0,
+            event,
+        };
         let start = Instant::now();
-        self.store.append(std::slice::from_ref(&record), durability)?;
+        self.store
+            .append(std::slice::from_ref(&record), durability)?;
         let took = start.elapsed();
         self.line += 1;
         self.stepper.apply(&record.event)?;
@@ -115,10 +146,23 @@ fn next(stepper: &Stepper) -> Event {
         Effect::Record(event) => event,
         Effect::Call(call) => stepper.call_started(&call),
         Effect::Wait | Effect::Halt(_) => {
-            let (id, _) = stepper.env().activations().next().expect("somebody is at work");
-            let output = Draft { content: "x".repeat(CONTENT), ..Draft::default() };
-            let finished = Finished::Returned { output, emissions: Vec::new(), writes: Vec::new() };
-            stepper.call_ended(id, Ok(finished)).expect("somebody is running")
+            let (id, _) = stepper
+                .env()
+                .activations()
+                .next()
+                .expect("somebody is at work");
+            let output = Draft {
+                content: "x".repeat(CONTENT),
+                ..Draft::default()
+            };
+            let finished = Finished::Returned {
+                output,
+                emissions: Vec::new(),
+                writes: Vec::new(),
+            };
+            stepper
+                .call_ended(id, Ok(finished))
+                .expect("somebody is running")
         }
     }
 }
@@ -135,7 +179,10 @@ fn mean(times: &[Duration]) -> f64 {
 /// One durable append and one durable page of a raw log, in turns.
 fn durable(temp: &Path) -> anyhow::Result<()> {
     let mut run = Run::new(temp.join("durable"))?;
-    let raw = OpenOptions::new().write(true).create_new(true).open(temp.join("raw"))?;
+    let raw = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(temp.join("raw"))?;
     let (mut appends, mut syncs) = (Vec::new(), Vec::new());
     for n in 0..4000u64 {
         let event = next(&run.stepper);
@@ -143,9 +190,18 @@ fn durable(temp: &Path) -> anyhow::Result<()> {
         syncs.push(raw_page(&raw, n)?);
     }
     let half = appends.len() / 2;
-    for (name, range) in [("a growing log", 0..half), ("a log that is used again", half..2 * half)] {
-        let (append, sync) = (median(&mut appends[range.clone()]), median(&mut syncs[range]));
-        println!("full append over bare fdatasync of 4 KiB, {name}: {:.2} ({append:.0} / {sync:.0} µs)", append / sync);
+    for (name, range) in [
+        ("a growing log", 0..half),
+        ("a log that is used again", half..2 * half),
+    ] {
+        let (append, sync) = (
+            median(&mut appends[range.clone()]),
+            median(&mut syncs[range]),
+        );
+        println!(
+            "full append over bare fdatasync of 4 KiB, {name}: {:.2} ({append:.0} / {sync:.0} µs)",
+            append / sync
+        );
     }
     Ok(())
 }
@@ -167,7 +223,10 @@ fn process(temp: &Path) -> anyhow::Result<()> {
         appends.push(run.happen(event, Durability::Process)?);
     }
     let mean = mean(&appends);
-    println!("process append: {:.1} µs (median), {mean:.1} µs (mean)", median(&mut appends));
+    println!(
+        "process append: {:.1} µs (median), {mean:.1} µs (mean)",
+        median(&mut appends)
+    );
     Ok(())
 }
 
@@ -180,12 +239,20 @@ fn growth(temp: &Path) -> anyhow::Result<()> {
     for _ in 0..10_000 + WINDOW {
         steps.push(run.step(Durability::Process)?);
     }
-    let appends =
-        |from: usize| -> Vec<Duration> { steps[from..from + WINDOW].iter().flat_map(|s| s[..4].to_vec()).collect() };
-    let all =
-        |range: &[[Duration; 5]]| range.iter().flatten().sum::<Duration>().as_secs_f64() * 1e6 / range.len() as f64;
+    let appends = |from: usize| -> Vec<Duration> {
+        steps[from..from + WINDOW]
+            .iter()
+            .flat_map(|s| s[..4].to_vec())
+            .collect()
+    };
+    let all = |range: &[[Duration; 5]]| {
+        range.iter().flatten().sum::<Duration>().as_secs_f64() * 1e6 / range.len() as f64
+    };
     let (early, late) = (median(&mut appends(100)), median(&mut appends(10_000)));
-    println!("append at step 10,000 over step 100: {:.2} ({late:.1} / {early:.1} µs)", late / early);
+    println!(
+        "append at step 10,000 over step 100: {:.2} ({late:.1} / {early:.1} µs)",
+        late / early
+    );
     let (early, late) = (all(&steps[100..1100]), all(&steps[1100..]));
     println!(
         "storing a step, snapshots included, later over the first 1,000: {:.2} ({late:.0} / {early:.0} µs)",
@@ -193,10 +260,19 @@ fn growth(temp: &Path) -> anyhow::Result<()> {
     );
     let longest = steps.iter().map(|step| step[4]).max().unwrap_or_default();
     println!("longest snapshot: {:.1} ms", longest.as_secs_f64() * 1e3);
-    let messages: usize = run.stepper.env().messages.iter().map(|message| message.content.len() + 100).sum();
+    let messages: usize = run
+        .stepper
+        .env()
+        .messages
+        .iter()
+        .map(|message| message.content.len() + 100)
+        .sum();
     drop(run);
     let size = std::fs::metadata(temp.join("growth/team.db"))?.len();
-    println!("bytes on disk over bytes of messages: {:.2}", size as f64 / messages as f64);
+    println!(
+        "bytes on disk over bytes of messages: {:.2}",
+        size as f64 / messages as f64
+    );
     Ok(())
 }
 
@@ -257,8 +333,12 @@ fn files() -> anyhow::Result<()> {
         let event = next(&stepper);
         stepper.apply(&event)?;
     }
-    let definition =
-        SavedDefinition { name: "team.toml".into(), base: "/".into(), text: String::new(), components: Vec::new() };
+    let definition = SavedDefinition {
+        name: "team.toml".into(),
+        base: "/".into(),
+        text: String::new(),
+        components: Vec::new(),
+    };
     let start = Instant::now();
     let text = team_json::export(&team(), stepper.env(), &definition);
     let wrote = start.elapsed();

@@ -23,15 +23,28 @@ mod teams;
 mod wide;
 
 fn main() -> anyhow::Result<()> {
-    let given: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
+    let given: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|word| word != "--bench")
+        .collect();
     let [what, dir, probe, numbers @ ..] = given.as_slice() else {
         // So that `cargo bench` says what this is instead of failing.
-        println!("usage: table call|full|process|growth|wide|teams|ring|crowd DIR PROBE NUMBER…   (see bench/run)");
+        println!(
+            "usage: table call|full|process|growth|wide|teams|ring|crowd DIR PROBE NUMBER…   (see bench/run)"
+        );
         return Ok(());
     };
-    let (dir, probe) = (PathBuf::from(dir), Path::new(probe).canonicalize().context("the probe's component")?);
+    let (dir, probe) = (
+        PathBuf::from(dir),
+        Path::new(probe)
+            .canonicalize()
+            .context("the probe's component")?,
+    );
     std::fs::create_dir_all(&dir)?;
-    let numbers: Vec<usize> = numbers.iter().map(|n| n.parse().context("a number")).collect::<Result<_, _>>()?;
+    let numbers: Vec<usize> = numbers
+        .iter()
+        .map(|n| n.parse().context("a number"))
+        .collect::<Result<_, _>>()?;
     let place = run::Place { dir, probe };
     let found = match (what.as_str(), numbers.as_slice()) {
         ("call", []) => call::call()?,

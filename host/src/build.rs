@@ -75,7 +75,9 @@ pub enum BuildError {
         details: String,
     },
     /// The user has no place for what builds need.
-    #[error("looking for the cache directory: neither `XDG_CACHE_HOME` nor `HOME` names a directory; set one of them")]
+    #[error(
+        "looking for the cache directory: neither `XDG_CACHE_HOME` nor `HOME` names a directory; set one of them"
+    )]
     NoCache,
     /// The user's place for what builds need cannot be used, or not trusted.
     #[error("using the cache directory `{}`: {why}", dir.display())]
@@ -147,11 +149,31 @@ struct Language {
 
 /// The first whose marker lies in a directory is its language.
 const LANGUAGES: [Language; 5] = [
-    Language { name: "rust", markers: &["Cargo.toml"], build: rust::build },
-    Language { name: "python", markers: &["pyproject.toml", "action.py"], build: python::build },
-    Language { name: "javascript", markers: &["package.json"], build: javascript::build },
-    Language { name: "c", markers: &["action.c"], build: c::build },
-    Language { name: "any other, by a recipe", markers: &["build.sh"], build: recipe::build },
+    Language {
+        name: "rust",
+        markers: &["Cargo.toml"],
+        build: rust::build,
+    },
+    Language {
+        name: "python",
+        markers: &["pyproject.toml", "action.py"],
+        build: python::build,
+    },
+    Language {
+        name: "javascript",
+        markers: &["package.json"],
+        build: javascript::build,
+    },
+    Language {
+        name: "c",
+        markers: &["action.c"],
+        build: c::build,
+    },
+    Language {
+        name: "any other, by a recipe",
+        markers: &["build.sh"],
+        build: recipe::build,
+    },
 ];
 
 /// Builds the action in a directory, unless its component is up to date.
@@ -165,10 +187,17 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
     let dir = match dir.canonicalize() {
         Ok(found) if found.is_dir() => found,
         _ => {
-            return Err(BuildError::NotADirectory { dir: dir.to_owned() });
+            return Err(BuildError::NotADirectory {
+                dir: dir.to_owned(),
+            });
         }
     };
-    let tells = |language: &&Language| language.markers.iter().any(|marker| dir.join(marker).is_file());
+    let tells = |language: &&Language| {
+        language
+            .markers
+            .iter()
+            .any(|marker| dir.join(marker).is_file())
+    };
     match LANGUAGES.iter().find(tells) {
         Some(language) => (language.build)(&dir, report),
         None => Err(BuildError::UnknownLanguage { dir }),
@@ -183,12 +212,20 @@ pub fn own_files(dir: &Path) -> Vec<PathBuf> {
 
 /// Files that lie elsewhere and that the last build of the action in a directory was made from.
 pub fn files_elsewhere(dir: &Path) -> Vec<PathBuf> {
-    if dir.join("Cargo.toml").is_file() { rust::elsewhere(dir) } else { sources::elsewhere(dir) }
+    if dir.join("Cargo.toml").is_file() {
+        rust::elsewhere(dir)
+    } else {
+        sources::elsewhere(dir)
+    }
 }
 
 fn looked_for() -> String {
     let one = |language: &Language| {
-        let markers: Vec<String> = language.markers.iter().map(|marker| format!("`{marker}`")).collect();
+        let markers: Vec<String> = language
+            .markers
+            .iter()
+            .map(|marker| format!("`{marker}`"))
+            .collect();
         format!("{} ({})", markers.join(" or "), language.name)
     };
     LANGUAGES.each_ref().map(one).join(", ")
@@ -196,5 +233,8 @@ fn looked_for() -> String {
 
 /// Names the file that an operation failed on.
 fn at<T>(path: &Path, result: io::Result<T>) -> Result<T, BuildError> {
-    result.map_err(|source| BuildError::File { path: path.to_owned(), source })
+    result.map_err(|source| BuildError::File {
+        path: path.to_owned(),
+        source,
+    })
 }

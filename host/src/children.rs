@@ -33,8 +33,11 @@ const GLANCES: u32 = 2_000;
 /// Whether this executable can be the watcher.
 static CAN_WATCH: AtomicBool = AtomicBool::new(false);
 /// The groups that have to end, and who kills them if this process cannot.
-static GROUPS: Mutex<Groups> =
-    Mutex::new(Groups { watcher: None, builds: BTreeSet::new(), taken_over: BTreeSet::new() });
+static GROUPS: Mutex<Groups> = Mutex::new(Groups {
+    watcher: None,
+    builds: BTreeSet::new(),
+    taken_over: BTreeSet::new(),
+});
 
 struct Groups {
     watcher: Option<Watcher>,
@@ -85,13 +88,17 @@ impl Deref for Running {
     type Target = Child;
 
     fn deref(&self) -> &Child {
-        self.child.as_ref().expect("it is taken by what consumes it only")
+        self.child
+            .as_ref()
+            .expect("it is taken by what consumes it only")
     }
 }
 
 impl DerefMut for Running {
     fn deref_mut(&mut self) -> &mut Child {
-        self.child.as_mut().expect("it is taken by what consumes it only")
+        self.child
+            .as_mut()
+            .expect("it is taken by what consumes it only")
     }
 }
 
@@ -120,7 +127,10 @@ pub(crate) fn spawn(command: &mut Command, purpose: Purpose) -> io::Result<Runni
         }
     }
     drop(groups);
-    Ok(Running { child: Some(child), group })
+    Ok(Running {
+        child: Some(child),
+        group,
+    })
 }
 
 /// Ends all builds: this process was interrupted, and what a terminal sends does not reach them.
@@ -133,12 +143,17 @@ pub(crate) fn end_builds() {
 /// Waits until no program of an earlier process is left that worked for the team in a storage directory, and lets the next
 /// process wait in the same way.
 pub(crate) fn take_over(storage: &Path) {
-    let Ok(directory) = File::open(storage) else { return };
+    let Ok(directory) = File::open(storage) else {
+        return;
+    };
     // An earlier run of this process had it: its watcher holds the lock until the process ends.
     if !groups().taken_over.insert(storage.to_owned()) {
         return;
     }
-    let is_held = || flock(&directory, FlockOperation::NonBlockingLockExclusive) == Err(rustix::io::Errno::WOULDBLOCK);
+    let is_held = || {
+        flock(&directory, FlockOperation::NonBlockingLockExclusive)
+            == Err(rustix::io::Errno::WOULDBLOCK)
+    };
     for _ in 0..GLANCES {
         if !is_held() {
             break;
@@ -147,7 +162,10 @@ pub(crate) fn take_over(storage: &Path) {
     }
     drop(directory);
     let mut groups = groups();
-    if let (true, Some(path)) = (groups.is_watched(), storage.to_str().filter(|path| !path.contains('\n'))) {
+    if let (true, Some(path)) = (
+        groups.is_watched(),
+        storage.to_str().filter(|path| !path.contains('\n')),
+    ) {
         groups.order(&format!("={path}"));
         // From now on it holds the lock, if it can.
         if let Some(watcher) = &mut groups.watcher {
@@ -165,7 +183,9 @@ impl Groups {
     fn is_watched(&mut self) -> bool {
         if self.watcher.is_none() && CAN_WATCH.load(Ordering::Relaxed) {
             self.watcher = Watcher::start()
-                .inspect_err(|error| tracing::warn!("programs that are started may outlive this one: {error}"))
+                .inspect_err(|error| {
+                    tracing::warn!("programs that are started may outlive this one: {error}")
+                })
                 .ok();
         }
         self.watcher.is_some()
@@ -183,10 +203,21 @@ impl Watcher {
     fn start() -> io::Result<Self> {
         // Under its name, and also where the file was replaced meanwhile.
         let mut command = Command::new("/proc/self/exe");
-        command.arg0("strata-host").arg(WATCH).current_dir("/").process_group(0);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+        command
+            .arg0("strata-host")
+            .arg(WATCH)
+            .current_dir("/")
+            .process_group(0);
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
         match (child.stdin.take(), child.stdout.take()) {
-            (Some(orders), Some(done)) => Ok(Self { orders, done: BufReader::new(done) }),
+            (Some(orders), Some(done)) => Ok(Self {
+                orders,
+                done: BufReader::new(done),
+            }),
             _ => Err(io::Error::other("the watcher has no pipes")),
         }
     }
@@ -197,13 +228,18 @@ pub(crate) fn watch(orders: impl Read, mut done: impl Write) {
     let mut left = BTreeSet::new();
     let mut held = Vec::new();
     for order in BufReader::new(orders).lines().map_while(Result::ok) {
-        let Some((what, about)) = order.split_at_checked(1) else { continue };
+        let Some((what, about)) = order.split_at_checked(1) else {
+            continue;
+        };
         match (what, about.parse::<u32>()) {
             ("+", Ok(group)) => drop(left.insert(group)),
             ("-", Ok(group)) => drop(left.remove(&group)),
             ("=", _) => {
                 let directory = File::open(about).ok();
-                held.extend(directory.filter(|dir| flock(dir, FlockOperation::NonBlockingLockShared).is_ok()));
+                held.extend(
+                    directory
+                        .filter(|dir| flock(dir, FlockOperation::NonBlockingLockShared).is_ok()),
+                );
                 let _ = done.write_all(b"\n").and_then(|()| done.flush());
             }
             _ => {}

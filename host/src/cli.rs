@@ -50,8 +50,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use args::{
-    AnswerArgs, CheckArgs, Command, DiffArgs, FilesArgs, ForkArgs, GraphArgs, GraphFormat, InspectArgs, LockArgs,
-    PruneArgs, ReplayArgs, ReportArgs, RunArgs, SavedArgs, SendArgs,
+    AnswerArgs, CheckArgs, Command, DiffArgs, FilesArgs, ForkArgs, GraphArgs, GraphFormat,
+    InspectArgs, LockArgs, PruneArgs, ReplayArgs, ReportArgs, RunArgs, SavedArgs, SendArgs,
 };
 use failure::{Failure, exit_code};
 use terminal::{Stream, note, print, show_json, show_line, show_text, tell, warn};
@@ -68,7 +68,10 @@ use crate::tidy::tidy;
 
 /// Runs the command that the process was called with.
 pub fn main() -> ExitCode {
-    if std::env::args_os().nth(1).is_some_and(|first| first == children::WATCH) {
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|first| first == children::WATCH)
+    {
         children::watch(std::io::stdin(), std::io::stdout());
         return ExitCode::SUCCESS;
     }
@@ -78,7 +81,11 @@ pub fn main() -> ExitCode {
         Err(error) => {
             // Help and version go to stdout and are no error; clap knows.
             let printed = error.print().or_else(terminal::unless_gone);
-            return ending(if error.use_stderr() { Ok(2) } else { printed.map(|()| 0).map_err(Failure::unprinted) });
+            return ending(if error.use_stderr() {
+                Ok(2)
+            } else {
+                printed.map(|()| 0).map_err(Failure::unprinted)
+            });
         }
     };
     let exporting = init_log(cli.verbose);
@@ -90,7 +97,11 @@ pub fn main() -> ExitCode {
         Command::Lock(args) => lock::lock(&args),
         Command::Inspect(args) => inspect::inspect(&args),
         Command::Checkpoints(args) => checkpoints::checkpoints(&args),
-        Command::Events { path, lineage, follow } => events::events(&path, lineage.as_deref(), follow),
+        Command::Events {
+            path,
+            lineage,
+            follow,
+        } => events::events(&path, lineage.as_deref(), follow),
         Command::Files(args) => files::files(&args),
         Command::Fork(args) => fork::fork(&args),
         Command::Diff(args) => diff::diff(&args),
@@ -112,7 +123,11 @@ pub fn main() -> ExitCode {
         Command::Sdk { name } => new::sdk(&name),
     };
     exporting.finish();
-    ending(done.and_then(|code| terminal::all_printed().map(|()| code).map_err(Failure::unprinted)))
+    ending(done.and_then(|code| {
+        terminal::all_printed()
+            .map(|()| code)
+            .map_err(Failure::unprinted)
+    }))
 }
 
 /// Lets the process have more files open than it is started with, where it may: the attempts that are made at once, and
@@ -125,7 +140,13 @@ fn open_many() -> rustix::io::Result<()> {
     match current {
         Some(current) if current < ENOUGH => {
             let more = maximum.map_or(ENOUGH, |maximum| maximum.min(ENOUGH));
-            setrlimit(Resource::Nofile, Rlimit { current: Some(more), maximum })
+            setrlimit(
+                Resource::Nofile,
+                Rlimit {
+                    current: Some(more),
+                    maximum,
+                },
+            )
         }
         _ => Ok(()),
     }
@@ -144,41 +165,60 @@ fn ending(done: Result<u8, Failure>) -> ExitCode {
 
 fn init_log(verbose: u8) -> Exporting {
     // Spans tell others where something happened; people are told in lines.
-    let default = ["warn", "strata_host=debug,info,strata=off", "trace"][usize::from(verbose.min(2))];
+    let default =
+        ["warn", "strata_host=debug,info,strata=off", "trace"][usize::from(verbose.min(2))];
     let filter = EnvFilter::try_from_env("STRATA_LOG").unwrap_or_else(|_| EnvFilter::new(default));
     let ansi = Paint::for_stderr() == Paint::Colour;
-    let log = tracing_subscriber::fmt::layer().with_writer(|| Stream::Log).with_ansi(ansi).with_filter(filter);
+    let log = tracing_subscriber::fmt::layer()
+        .with_writer(|| Stream::Log)
+        .with_ansi(ansi)
+        .with_filter(filter);
     let exporting = Exporting::begin().unwrap_or_else(|why| {
         warn(why);
         Exporting::default()
     });
-    tracing_subscriber::registry().with(log).with(exporting.layer()).init();
+    tracing_subscriber::registry()
+        .with(log)
+        .with(exporting.layer())
+        .init();
     exporting
 }
 
 /// Writes what there is to know as JSON that people read, too.
 fn show_document(document: &impl serde::Serialize) -> Result<(), Failure> {
-    show_json(&serde_json::to_string_pretty(document).map_err(|error| Failure::internal(error.to_string()))?);
+    show_json(
+        &serde_json::to_string_pretty(document)
+            .map_err(|error| Failure::internal(error.to_string()))?,
+    );
     Ok(())
 }
 
 /// What a run is to go on with, and under which policy: one that was named does not hold by itself.
 fn recover(path: &Path, policy: Option<&Path>) -> String {
-    let policy = policy.map(|policy| format!(" --policy {}", path_word(policy))).unwrap_or_default();
+    let policy = policy
+        .map(|policy| format!(" --policy {}", path_word(policy)))
+        .unwrap_or_default();
     format!("--recover_path {}{policy}", path_word(path))
 }
 
 /// So many things, in words.
 fn counted(n: impl Into<u64>, what: &str) -> String {
     let n = n.into();
-    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+    if n == 1 {
+        format!("1 {what}")
+    } else {
+        format!("{n} {what}s")
+    }
 }
 
 /// A path as people read it: what lies below here, from here.
 fn shown(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     let path = PathBuf::from(tidy(path));
-    path.strip_prefix(&here).unwrap_or(&path).display().to_string()
+    path.strip_prefix(&here)
+        .unwrap_or(&path)
+        .display()
+        .to_string()
 }
 
 /// The beginning of a text, on one line, at most so many characters, and nothing in it that moves the cursor.

@@ -96,8 +96,14 @@ pub fn compare(one: &Stepper, other: &Stepper) -> Difference {
         mailboxes: sides.mailboxes(),
         joins: sides.joins(),
         published: sides.published(),
-        open: sides
-            .by_role(|stepper, id| stepper.env().role(id).activation.as_ref().map(|a| standing(stepper, id, a).into())),
+        open: sides.by_role(|stepper, id| {
+            stepper
+                .env()
+                .role(id)
+                .activation
+                .as_ref()
+                .map(|a| standing(stepper, id, a).into())
+        }),
         memory: sides.by_role(|stepper, id| Some(stepper.env().memory(id).count().into())),
         components: sides.components(),
     }
@@ -113,27 +119,46 @@ impl<'a> Sides<'a> {
     fn changes(self, values: impl Fn(&'a Stepper) -> BTreeMap<String, Value>) -> Vec<Change> {
         let (mut one, mut other) = (values(self.one), values(self.other));
         let names: BTreeSet<String> = one.keys().chain(other.keys()).cloned().collect();
-        let change = |name: String| Change { one: one.remove(&name), other: other.remove(&name), name };
-        names.into_iter().map(change).filter(|change| change.one != change.other).collect()
+        let change = |name: String| Change {
+            one: one.remove(&name),
+            other: other.remove(&name),
+            name,
+        };
+        names
+            .into_iter()
+            .map(change)
+            .filter(|change| change.one != change.other)
+            .collect()
     }
 
     fn run(self) -> Vec<Change> {
         let of = |stepper: &Stepper| {
             let env = stepper.env();
             let fault = |(id, activation): (RoleId, &Activation)| {
-                Value::from(format!("{} in {}", stepper.team().role(id).name, standing(stepper, id, activation)))
+                Value::from(format!(
+                    "{} in {}",
+                    stepper.team().role(id).name,
+                    standing(stepper, id, activation)
+                ))
             };
             let faults: Vec<Value> = env.failed().map(fault).collect();
             [
                 ("status", env.status.name().into()),
                 ("step", env.step.into()),
                 ("spent", env.spent.dollars().into()),
-                ("budget", env.budget.map_or(Value::Null, |budget| budget.dollars().into())),
+                (
+                    "budget",
+                    env.budget
+                        .map_or(Value::Null, |budget| budget.dollars().into()),
+                ),
                 ("faults", Value::Array(faults)),
                 ("dead_letters", env.dead_letters.len().into()),
             ]
         };
-        let pairs = of(self.one).into_iter().zip(of(self.other)).filter(|((_, one), (_, other))| one != other);
+        let pairs = of(self.one)
+            .into_iter()
+            .zip(of(self.other))
+            .filter(|((_, one), (_, other))| one != other);
         let change = |((name, one), (_, other)): ((&str, Value), (&str, Value))| Change {
             name: name.into(),
             one: Some(one),
@@ -145,15 +170,26 @@ impl<'a> Sides<'a> {
     fn scopes(self) -> Vec<KeyChange> {
         let none = Scope::new();
         let mut all = Vec::new();
-        let names = self.one.env().shared.keys().chain(self.other.env().shared.keys());
+        let names = self
+            .one
+            .env()
+            .shared
+            .keys()
+            .chain(self.other.env().shared.keys());
         for name in names.collect::<BTreeSet<_>>() {
             let of = |stepper: &'a Stepper| values(stepper.env().shared.get(name).unwrap_or(&none));
-            all.extend(self.changes(of).into_iter().map(|change| KeyChange { scope: name.clone(), change }));
+            all.extend(self.changes(of).into_iter().map(|change| KeyChange {
+                scope: name.clone(),
+                change,
+            }));
         }
         for id in self.roles() {
             let scope = format!("role/{}", self.name(id));
             let changes = self.changes(|stepper| values(&stepper.env().role(id).scope));
-            all.extend(changes.into_iter().map(|change| KeyChange { scope: scope.clone(), change }));
+            all.extend(changes.into_iter().map(|change| KeyChange {
+                scope: scope.clone(),
+                change,
+            }));
         }
         all
     }
@@ -168,43 +204,77 @@ impl<'a> Sides<'a> {
 
     fn joins(self) -> Vec<Messages> {
         let waiting = |stepper: &Stepper, at: usize| {
-            let queues = stepper.env().joins.get(at).into_iter().flat_map(|join| &join.queues);
+            let queues = stepper
+                .env()
+                .joins
+                .get(at)
+                .into_iter()
+                .flat_map(|join| &join.queues);
             queues.flatten().copied().collect::<Vec<_>>()
         };
         let joins = self.one.team().joins.iter().enumerate();
         joins
-            .filter_map(|(at, join)| self.only(join.id.clone(), waiting(self.one, at), waiting(self.other, at)))
+            .filter_map(|(at, join)| {
+                self.only(
+                    join.id.clone(),
+                    waiting(self.one, at),
+                    waiting(self.other, at),
+                )
+            })
             .collect()
     }
 
     fn published(self) -> Option<Messages> {
-        self.only(String::new(), self.one.env().history.clone(), self.other.env().history.clone())
+        self.only(
+            String::new(),
+            self.one.env().history.clone(),
+            self.other.env().history.clone(),
+        )
     }
 
     /// What only one side has of two lists of messages. Messages of the same id may differ: they are compared whole.
     fn only(self, name: String, one: Vec<MessageRef>, other: Vec<MessageRef>) -> Option<Messages> {
         let key = |message: &Message| format!("{}\n{message:?}", message.id);
-        let all = |env: &Environment, ids: &[MessageRef]| ids.iter().map(|id| key(env.message(*id))).collect();
+        let all = |env: &Environment, ids: &[MessageRef]| {
+            ids.iter().map(|id| key(env.message(*id))).collect()
+        };
         let (ones, others): (BTreeSet<String>, BTreeSet<String>) =
             (all(self.one.env(), &one), all(self.other.env(), &other));
         let only = |env: &Environment, ids: Vec<MessageRef>, not: &BTreeSet<String>| {
             let messages = ids.into_iter().map(|id| env.message(id).clone());
-            messages.filter(|message| !not.contains(&key(message))).map(|message| brief(&message)).collect::<Vec<_>>()
+            messages
+                .filter(|message| !not.contains(&key(message)))
+                .map(|message| brief(&message))
+                .collect::<Vec<_>>()
         };
-        let (one, other) = (only(self.one.env(), one, &others), only(self.other.env(), other, &ones));
+        let (one, other) = (
+            only(self.one.env(), one, &others),
+            only(self.other.env(), other, &ones),
+        );
         (!one.is_empty() || !other.is_empty()).then_some(Messages { name, one, other })
     }
 
     fn by_role(self, value: impl Fn(&'a Stepper, RoleId) -> Option<Value>) -> Vec<Change> {
-        let change =
-            |id: RoleId| Change { name: self.name(id), one: value(self.one, id), other: value(self.other, id) };
-        self.roles().map(change).filter(|change| change.one != change.other).collect()
+        let change = |id: RoleId| Change {
+            name: self.name(id),
+            one: value(self.one, id),
+            other: value(self.other, id),
+        };
+        self.roles()
+            .map(change)
+            .filter(|change| change.one != change.other)
+            .collect()
     }
 
     fn components(self) -> Vec<Change> {
         self.changes(|stepper| {
             let name = |slot| stepper.team().slot_name(slot);
-            stepper.env().components.iter().map(|(slot, digest)| (name(*slot), digest.0.clone().into())).collect()
+            stepper
+                .env()
+                .components
+                .iter()
+                .map(|(slot, digest)| (name(*slot), digest.0.clone().into()))
+                .collect()
         })
     }
 
@@ -220,7 +290,10 @@ impl<'a> Sides<'a> {
 }
 
 fn values(scope: &Scope) -> BTreeMap<String, Value> {
-    scope.iter().map(|(key, value): (&String, &Json)| (key.clone(), value.value())).collect()
+    scope
+        .iter()
+        .map(|(key, value): (&String, &Json)| (key.clone(), value.value()))
+        .collect()
 }
 
 /// What a role is at, in words.
@@ -232,7 +305,9 @@ fn standing(stepper: &Stepper, id: RoleId, activation: &Activation) -> String {
         Some(Work::Think { round }) => format!("choice {round}"),
         Some(Work::Plan) => "plan".into(),
         Some(Work::Answer) => "a person".into(),
-        Some(Work::Act { action, .. }) => format!("action {} `{}`", action.0, role.action(action).name),
+        Some(Work::Act { action, .. }) => {
+            format!("action {} `{}`", action.0, role.action(action).name)
+        }
         None => "nothing more".into(),
     };
     let how = match &activation.phase {
@@ -244,7 +319,10 @@ fn standing(stepper: &Stepper, id: RoleId, activation: &Activation) -> String {
         Phase::Waiting(request) => format!("waits for request {}", request.id),
     };
     let attempts = activation.current.attempts;
-    format!("step {}, {what}, {how} (attempts {attempts})", activation.opened)
+    format!(
+        "step {}, {what}, {how} (attempts {attempts})",
+        activation.opened
+    )
 }
 
 fn brief(message: &Message) -> Brief {

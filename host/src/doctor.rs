@@ -43,22 +43,37 @@ pub enum State {
 
 impl Finding {
     fn good(about: &'static str, found: impl Into<String>) -> Self {
-        Self { about, state: State::Good, found: found.into(), advice: None }
+        Self {
+            about,
+            state: State::Good,
+            found: found.into(),
+            advice: None,
+        }
     }
 
     fn doubtful(about: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { state: State::Doubtful, advice: Some(advice.into()), ..Self::good(about, found) }
+        Self {
+            state: State::Doubtful,
+            advice: Some(advice.into()),
+            ..Self::good(about, found)
+        }
     }
 
     fn bad(about: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { state: State::Bad, ..Self::doubtful(about, found, advice) }
+        Self {
+            state: State::Bad,
+            ..Self::doubtful(about, found, advice)
+        }
     }
 }
 
 /// Looks at everything. Teams would be saved in `storage`.
 pub fn examine(storage: &Path) -> Vec<Finding> {
     let version = env!("CARGO_PKG_VERSION");
-    let mut findings = vec![Finding::good("host", format!("strata-host {version}, for actions of {}", own::package()))];
+    let mut findings = vec![Finding::good(
+        "host",
+        format!("strata-host {version}, for actions of {}", own::package()),
+    )];
     findings.extend(sandbox());
     findings.extend(caches());
     findings.push(shelf());
@@ -92,17 +107,29 @@ fn cache(sandbox: &WasmSandbox) -> Finding {
     let health = sandbox.cache_health();
     let Some(place) = health.place else {
         let advice = "set XDG_CACHE_HOME or HOME to a directory that only you can enter (mode 700)";
-        return Finding::doubtful("cache", "compiled code is not kept: there is no private directory for it", advice);
+        return Finding::doubtful(
+            "cache",
+            "compiled code is not kept: there is no private directory for it",
+            advice,
+        );
     };
     let (place, word) = (place.display(), path_word(&place));
     let foreign = match health.foreign {
         0 => String::new(),
         some => format!(" ({some} of another build)"),
     };
-    let found = format!("{} compiled components{foreign}, {} in `{place}`", health.files, bytes(health.bytes));
+    let found = format!(
+        "{} compiled components{foreign}, {} in `{place}`",
+        health.files,
+        bytes(health.bytes)
+    );
     if health.damaged > 0 {
         let found = format!("{found}, {} of them damaged", health.damaged);
-        return Finding::doubtful("cache", found, format!("they are compiled again when needed; or: `rm -r {word}`"));
+        return Finding::doubtful(
+            "cache",
+            found,
+            format!("they are compiled again when needed; or: `rm -r {word}`"),
+        );
     }
     Finding::good("cache", found)
 }
@@ -111,9 +138,16 @@ fn cache(sandbox: &WasmSandbox) -> Finding {
 fn caches() -> Option<Finding> {
     let parts = parts();
     let all: u64 = parts.iter().map(|part| part.bytes).sum();
-    let parts: Vec<String> =
-        parts.iter().filter(|part| part.bytes > 0).map(|part| format!("{} {}", part.name, bytes(part.bytes))).collect();
-    let found = format!("{} in all ({}); `strata-host clean` removes them", bytes(all), parts.join(", "));
+    let parts: Vec<String> = parts
+        .iter()
+        .filter(|part| part.bytes > 0)
+        .map(|part| format!("{} {}", part.name, bytes(part.bytes)))
+        .collect();
+    let found = format!(
+        "{} in all ({}); `strata-host clean` removes them",
+        bytes(all),
+        parts.join(", ")
+    );
     (!parts.is_empty()).then(|| Finding::good("caches", found))
 }
 
@@ -122,15 +156,34 @@ fn shelf() -> Finding {
     let (shelf, listing) = match listed {
         Ok(listed) => listed,
         Err(error) => {
-            return Finding::doubtful("skills", error.to_string(), "choose another shelf with `STRATA_SHELF`");
+            return Finding::doubtful(
+                "skills",
+                error.to_string(),
+                "choose another shelf with `STRATA_SHELF`",
+            );
         }
     };
-    let broken = listing.skills.iter().filter_map(|skill| shelf.component(skill).err());
-    let damaged: Vec<String> = listing.damaged.into_iter().chain(broken).map(|error| error.to_string()).collect();
+    let broken = listing
+        .skills
+        .iter()
+        .filter_map(|skill| shelf.component(skill).err());
+    let damaged: Vec<String> = listing
+        .damaged
+        .into_iter()
+        .chain(broken)
+        .map(|error| error.to_string())
+        .collect();
     if !damaged.is_empty() {
-        return Finding::doubtful("skills", damaged.join("; "), "`strata-host skill add COMPONENT` mends them");
+        return Finding::doubtful(
+            "skills",
+            damaged.join("; "),
+            "`strata-host skill add COMPONENT` mends them",
+        );
     }
-    Finding::good("skills", format!("{} in `{}`", listing.skills.len(), shelf.dir().display()))
+    Finding::good(
+        "skills",
+        format!("{} in `{}`", listing.skills.len(), shelf.dir().display()),
+    )
 }
 
 fn disk(storage: &Path) -> Finding {
@@ -138,11 +191,18 @@ fn disk(storage: &Path) -> Finding {
     match speed::sync(&dir) {
         Ok(time) => {
             let (us, dir) = (time.as_micros(), dir.display());
-            Finding::good("disk", format!("a write is safe after {us} µs in `{dir}` (with `durability = \"full\"`)"))
+            Finding::good(
+                "disk",
+                format!("a write is safe after {us} µs in `{dir}` (with `durability = \"full\"`)"),
+            )
         }
         Err(error) => {
             let found = format!("cannot write to `{}`: {error}", dir.display());
-            Finding::bad("disk", found, "choose another directory with `--storage`, or free some room")
+            Finding::bad(
+                "disk",
+                found,
+                "choose another directory with `--storage`, or free some room",
+            )
         }
     }
 }

@@ -221,7 +221,8 @@ impl Driver {
             }
             ended => ended,
         };
-        self.motion.send_replace(Motion::Still(ended.as_ref().ok().copied()));
+        self.motion
+            .send_replace(Motion::Still(ended.as_ref().ok().copied()));
         // Who gave an order too late is not kept waiting for a run that may never come.
         self.turn_away();
         ended
@@ -244,7 +245,8 @@ impl Driver {
                 Turn::Idle(status) => Motion::Idle(status),
                 Turn::Halted(status) => return Ok(status),
             };
-            self.motion.send_if_modified(|before| std::mem::replace(before, motion) != motion);
+            self.motion
+                .send_if_modified(|before| std::mem::replace(before, motion) != motion);
             self.start(calls);
             self.hand_over();
             tokio::select! {
@@ -284,12 +286,17 @@ impl Driver {
         let turn = loop {
             self.place()?;
             match self.journal.stepper().next_while(&|| !*stop.borrow()) {
-                Effect::Record(Event::RunEnded { status, .. }) if self.stays(status) => break Turn::Idle(status),
-                Effect::Record(Event::RunEnded { status, .. }) if self.outlasts(status) => break Turn::Busy,
+                Effect::Record(Event::RunEnded { status, .. }) if self.stays(status) => {
+                    break Turn::Idle(status);
+                }
+                Effect::Record(Event::RunEnded { status, .. }) if self.outlasts(status) => {
+                    break Turn::Busy;
+                }
                 Effect::Record(event) => self.journal.stage(event)?,
                 Effect::Call(call) => {
                     self.outside.let_go();
-                    self.journal.stage(self.journal.stepper().call_started(&call))?;
+                    self.journal
+                        .stage(self.journal.stepper().call_started(&call))?;
                     calls.push(call);
                 }
                 Effect::Wait => break Turn::Busy,
@@ -309,7 +316,8 @@ impl Driver {
         match turn {
             Turn::Idle(_) => {
                 self.wait_for_answers().await?;
-                let Effect::Record(Event::RunEnded { status, .. }) = self.journal.stepper().next() else {
+                let Effect::Record(Event::RunEnded { status, .. }) = self.journal.stepper().next()
+                else {
                     // What came meanwhile is for somebody.
                     return self.interrupt().await;
                 };
@@ -323,7 +331,9 @@ impl Driver {
 
     /// An attempt that has not been recorded as ended.
     fn running(&mut self, id: AttemptId) -> Option<&mut Attempt> {
-        self.attempts.get_mut(&id.role).filter(|attempt| attempt.id() == id)
+        self.attempts
+            .get_mut(&id.role)
+            .filter(|attempt| attempt.id() == id)
     }
 
     /// Starts attempts. One that is alone runs on this thread, where nothing has to be handed over; several run in
@@ -333,9 +343,14 @@ impl Driver {
         for call in calls {
             let (attempt, ending) = self.attempt(call);
             let ending = self.journal.spans().around(attempt.role(), ending);
-            let ending = if alone { ending } else { attempt::elsewhere(&attempt, ending) };
+            let ending = if alone {
+                ending
+            } else {
+                attempt::elsewhere(&attempt, ending)
+            };
             self.attempts.insert(attempt.role(), attempt);
-            self.arrivals.push(Box::pin(async move { Arrived::Ended(ending.await) }));
+            self.arrivals
+                .push(Box::pin(async move { Arrived::Ended(ending.await) }));
         }
     }
 

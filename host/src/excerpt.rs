@@ -2,7 +2,11 @@
 
 /// At most so many characters, each run of white space as one space, and an ellipsis where there is more.
 pub(crate) fn excerpt(text: &str, most: usize) -> String {
-    let mut words = text.split_whitespace().flat_map(|word| [" ", word]).skip(1).flat_map(str::chars);
+    let mut words = text
+        .split_whitespace()
+        .flat_map(|word| [" ", word])
+        .skip(1)
+        .flat_map(str::chars);
     let mut line: String = words.by_ref().take(most).collect();
     if words.next().is_some() {
         line.push('…');

@@ -66,12 +66,19 @@ impl HostError {
     /// An error of this kind.
     pub fn new(kind: HostErrorKind, message: impl Into<String>) -> Self {
         let cause = (kind == HostErrorKind::Upstream).then_some(FaultCause::Service);
-        Self { kind, message: message.into(), cause }
+        Self {
+            kind,
+            message: message.into(),
+            cause,
+        }
     }
 
     /// Returns the error with this cause.
     pub fn caused_by(self, cause: FaultCause) -> Self {
-        Self { cause: Some(cause), ..self }
+        Self {
+            cause: Some(cause),
+            ..self
+        }
     }
 }
 
@@ -152,8 +159,14 @@ impl Answer {
             Self::Value(result) => result.as_ref().err(),
             Self::Keys(result) => result.as_ref().err(),
             Self::Bytes(result) => result.as_ref().err(),
-            Self::Replies(results) => results.iter().filter_map(|result| result.as_ref().err()).next_back(),
-            Self::Responses(results) => results.iter().filter_map(|result| result.as_ref().err()).next_back(),
+            Self::Replies(results) => results
+                .iter()
+                .filter_map(|result| result.as_ref().err())
+                .next_back(),
+            Self::Responses(results) => results
+                .iter()
+                .filter_map(|result| result.as_ref().err())
+                .next_back(),
             Self::Messages(_) | Self::Time(_) | Self::Person(_) | Self::File(_) => None,
         }
     }
@@ -202,7 +215,12 @@ impl Gateway {
     /// The same, for an answer of a size that is bounded.
     pub async fn ask_within(&self, ask: Ask, allowance: Allowance) -> Option<Answer> {
         let (reply, answer) = oneshot::channel();
-        let question = Question { attempt: self.attempt, ask, allowance, reply };
+        let question = Question {
+            attempt: self.attempt,
+            ask,
+            allowance,
+            reply,
+        };
         self.questions.send(question).await.ok()?;
         answer.await.ok()
     }

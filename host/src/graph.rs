@@ -116,7 +116,9 @@ pub enum GraphError {
         team: String,
     },
     /// It is too large for a picture.
-    #[error("cannot lay out the team `{team}`: it has {size} nodes and edges, at most {most}; try `--format dot`")]
+    #[error(
+        "cannot lay out the team `{team}`: it has {size} nodes and edges, at most {most}; try `--format dot`"
+    )]
     TooLarge {
         /// The team's name.
         team: String,
@@ -152,7 +154,10 @@ impl Graph {
 
     /// The nodes with their ids.
     fn numbered(&self) -> impl Iterator<Item = (NodeId, &Node)> {
-        self.nodes.iter().enumerate().map(|(i, node)| (NodeId(i), node))
+        self.nodes
+            .iter()
+            .enumerate()
+            .map(|(i, node)| (NodeId(i), node))
     }
 }
 

@@ -25,7 +25,8 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 use strata_core::json::room::Room;
 use wit_parser::{
-    Docs, Enum, Flags, Function, Record, Resolve, Result_, Type, TypeDef, TypeDefKind, TypeId, TypeOwner, Variant,
+    Docs, Enum, Flags, Function, Record, Resolve, Result_, Type, TypeDef, TypeDefKind, TypeId,
+    TypeOwner, Variant,
 };
 
 /// Where named types are put, and referred to.
@@ -38,7 +39,9 @@ const ROOM_BYTES: usize = 32 << 20;
 
 /// Types that consist of each other so often that their schemas would not fit anywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("its types are too large to be written as schemas; give names to those that occur again and again")]
+#[error(
+    "its types are too large to be written as schemas; give names to those that occur again and again"
+)]
 pub struct TooLarge;
 
 /// Writes schemas; the types they have in common are collected meanwhile.
@@ -55,7 +58,12 @@ pub struct Schemas<'a> {
 impl<'a> Schemas<'a> {
     /// Nothing is written yet.
     pub fn new(resolve: &'a Resolve) -> Self {
-        Self { resolve, definitions: Map::new(), names: BTreeMap::new(), room: Ok(Room::of(ROOM_BYTES)) }
+        Self {
+            resolve,
+            definitions: Map::new(),
+            names: BTreeMap::new(),
+            room: Ok(Room::of(ROOM_BYTES)),
+        }
     }
 
     /// The named types that what was written refers to, to be put under `$defs` of the same document. Where this fails,
@@ -86,7 +94,10 @@ impl<'a> Schemas<'a> {
             let schema = self.of(&param.ty);
             properties.insert(param.name.clone(), schema);
         }
-        let mut schema = described(&function.docs, json!({ "parameters": object(properties, required) }));
+        let mut schema = described(
+            &function.docs,
+            json!({ "parameters": object(properties, required) }),
+        );
         let (returns, fails) = match &function.result {
             Some(result) => match self.as_result(result) {
                 Some(Result_ { ok, err }) => (*ok, Some(*err)),
@@ -134,13 +145,18 @@ impl<'a> Schemas<'a> {
         if let TypeDefKind::Type(inner @ Type::Id(_)) = &def.kind {
             return self.of(inner);
         }
-        let Some(plain) = self.name(def) else { return self.of_kind(&def.kind) };
+        let Some(plain) = self.name(def) else {
+            return self.of_kind(&def.kind);
+        };
         if let Some(name) = self.names.get(&id) {
             return json!({ "$ref": format!("{DEFINITIONS}{name}") });
         }
         let taken = |name: &String| self.names.values().any(|known| known == name);
         let numbered = (2..).map(|number| format!("{plain}-{number}"));
-        let name = std::iter::once(plain.clone()).chain(numbered).find(|name| !taken(name)).unwrap_or(plain);
+        let name = std::iter::once(plain.clone())
+            .chain(numbered)
+            .find(|name| !taken(name))
+            .unwrap_or(plain);
         self.names.insert(id, name.clone());
         let schema = described(&def.docs, self.of_kind(&def.kind));
         self.definitions.insert(name.clone(), schema);
@@ -162,7 +178,9 @@ impl<'a> Schemas<'a> {
         match kind {
             TypeDefKind::Type(ty) => self.of(ty),
             TypeDefKind::Record(record) => self.of_record(record),
-            TypeDefKind::Enum(Enum { cases }) => words(cases.iter().map(|case| (case.name.as_str(), &case.docs))),
+            TypeDefKind::Enum(Enum { cases }) => {
+                words(cases.iter().map(|case| (case.name.as_str(), &case.docs)))
+            }
             TypeDefKind::Flags(Flags { flags }) => {
                 let items = words(flags.iter().map(|flag| (flag.name.as_str(), &flag.docs)));
                 json!({ "type": "array", "uniqueItems": true, "items": items })
@@ -172,7 +190,9 @@ impl<'a> Schemas<'a> {
                 let items: Vec<Value> = tuple.types.iter().map(|ty| self.of(ty)).collect();
                 array_of_all(items)
             }
-            TypeDefKind::List(ty) if self.is_byte(ty) => json!({ "type": "string", "contentEncoding": "base64" }),
+            TypeDefKind::List(ty) if self.is_byte(ty) => {
+                json!({ "type": "string", "contentEncoding": "base64" })
+            }
             TypeDefKind::List(ty) => json!({ "type": "array", "items": self.of(ty) }),
             // What no function is called with.
             TypeDefKind::FixedLengthList(..) => nothing("a list of fixed length"),
@@ -180,7 +200,11 @@ impl<'a> Schemas<'a> {
             TypeDefKind::Option(ty) => {
                 let some = self.of(ty);
                 // Of all types only options are written as null.
-                let some = if self.is_option(ty) { only("some", some) } else { some };
+                let some = if self.is_option(ty) {
+                    only("some", some)
+                } else {
+                    some
+                };
                 json!({ "anyOf": [some, { "type": "null" }] })
             }
             TypeDefKind::Result(Result_ { ok, err }) => {
@@ -229,7 +253,10 @@ impl<'a> Schemas<'a> {
     }
 
     fn is_byte(&self, ty: &Type) -> bool {
-        matches!((ty, self.kind(ty)), (Type::U8, _) | (_, Some(TypeDefKind::Type(Type::U8))))
+        matches!(
+            (ty, self.kind(ty)),
+            (Type::U8, _) | (_, Some(TypeDefKind::Type(Type::U8)))
+        )
     }
 
     fn as_result(&self, ty: &Type) -> Option<&'a Result_> {
@@ -259,7 +286,10 @@ fn object(properties: Map<String, Value>, required: Vec<String>) -> Value {
 
 /// An object with one key.
 fn only(key: &str, schema: Value) -> Value {
-    object([(key.to_owned(), schema)].into_iter().collect(), vec![key.to_owned()])
+    object(
+        [(key.to_owned(), schema)].into_iter().collect(),
+        vec![key.to_owned()],
+    )
 }
 
 /// An array with one element of each schema.
@@ -273,7 +303,11 @@ fn words<'w>(words: impl Iterator<Item = (&'w str, &'w Docs)>) -> Value {
     let (mut names, mut texts) = (Vec::new(), Vec::new());
     for (name, docs) in words {
         names.push(name);
-        texts.extend(docs.contents.as_ref().map(|text| format!("`{name}`: {}", one_line(text))));
+        texts.extend(
+            docs.contents
+                .as_ref()
+                .map(|text| format!("`{name}`: {}", one_line(text))),
+        );
     }
     let mut schema = json!({ "type": "string", "enum": names });
     if !texts.is_empty() {
@@ -290,7 +324,10 @@ fn nothing(what: &str) -> Value {
 /// A schema with what is said about it in front of what it may say itself.
 fn described(docs: &Docs, mut schema: Value) -> Value {
     if let Some(text) = &docs.contents {
-        let own = schema["description"].as_str().map(|own| format!("\n{own}")).unwrap_or_default();
+        let own = schema["description"]
+            .as_str()
+            .map(|own| format!("\n{own}"))
+            .unwrap_or_default();
         schema["description"] = format!("{}{own}", paragraphs(text)).into();
     }
     schema

@@ -37,7 +37,9 @@ use strata_core::stepper::Stepper;
 
 use tokio::sync::watch;
 
-use crate::driver::{AnswerError, Answered, Driver, DriverError, Given, Motion, Orders, ReplyError, Stop, WhenIdle};
+use crate::driver::{
+    AnswerError, Answered, Driver, DriverError, Given, Motion, Orders, ReplyError, Stop, WhenIdle,
+};
 use crate::manifest::{Definition, Diagnostics, OverrideError};
 use crate::metrics::Metrics;
 use crate::sandbox::{PlaceError, SandboxError};
@@ -67,7 +69,9 @@ pub use prune::{KEPT, Kept, prune};
 pub use replay::{Replay, replay};
 pub use report::report;
 pub use resume::{Notes, Resume, Resumed, resume};
-pub use saved::{SavedTeam, checkpoints, edited_team_file, holder, is_edited, is_saved_in, reader, saved};
+pub use saved::{
+    SavedTeam, checkpoints, edited_team_file, holder, is_edited, is_saved_in, reader, saved,
+};
 pub use send::send;
 pub use source::read as read_component;
 pub use start::{Start, Started, start};
@@ -152,7 +156,10 @@ pub enum LaunchError {
 }
 
 fn lines(differences: &[String]) -> String {
-    differences.iter().map(|line| format!("\n  {line}")).collect()
+    differences
+        .iter()
+        .map(|line| format!("\n  {line}"))
+        .collect()
 }
 
 impl Run {
@@ -190,7 +197,9 @@ impl Run {
     /// Whoever cannot be told of this socket is told that the storage is in use; the run is none the worse.
     fn listen(&self) -> Option<Control> {
         let control = Control::listen(&self.path, self.driver.orders());
-        control.inspect_err(|error| tracing::warn!("other processes cannot reach this run: {error}")).ok()
+        control
+            .inspect_err(|error| tracing::warn!("other processes cannot reach this run: {error}"))
+            .ok()
     }
 
     /// Records an answer for a team that does not run, durably.

@@ -133,7 +133,13 @@ impl LiveEnvironment {
     fn of(run: Run, newest: watch::Receiver<u64>) -> Self {
         let (path, motion) = (run.path().to_owned(), run.motion());
         let (reins, held) = watch::channel(None);
-        Self { state: State::Still(Box::new(run)), path, reins, handle: Handle::new(held, motion), newest }
+        Self {
+            state: State::Still(Box::new(run)),
+            path,
+            reins,
+            handle: Handle::new(held, motion),
+            newest,
+        }
     }
 
     /// Lets it run, on a thread of its own. With `WhenIdle::End` it stops by itself when nothing is left to do. One
@@ -201,7 +207,11 @@ impl LiveEnvironment {
     }
 
     /// Publishes what a user says, under a label: everyone who watches that gets it. Like `send` otherwise.
-    pub fn say(&self, label: &str, text: impl Into<String>) -> BoxFuture<'static, Result<Sent, LiveError>> {
+    pub fn say(
+        &self,
+        label: &str,
+        text: impl Into<String>,
+    ) -> BoxFuture<'static, Result<Sent, LiveError>> {
         self.handle.say(label, text)
     }
 
@@ -245,7 +255,9 @@ impl LiveEnvironment {
     /// `start`, or after `stop`.
     pub fn metrics(&mut self) -> Result<Arc<Metrics>, LiveError> {
         let State::Still(run) = &mut self.state else {
-            return Err(LiveError::State("is counted from before it runs; ask for its metrics before `start`"));
+            return Err(LiveError::State(
+                "is counted from before it runs; ask for its metrics before `start`",
+            ));
         };
         let metrics = Arc::new(Metrics::default());
         run.count_in(metrics.clone());

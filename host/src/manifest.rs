@@ -126,12 +126,18 @@ impl Definition {
 
     /// Reads the text of a team file. `name` is shown to people; relative paths are relative to `base`.
     pub fn parse(text: &str, name: &str, base: &Path) -> Result<Self, Diagnostics> {
-        Self::of(Source::new(text.to_owned(), name.to_owned(), base.to_owned()), Beside::Looked)
+        Self::of(
+            Source::new(text.to_owned(), name.to_owned(), base.to_owned()),
+            Beside::Looked,
+        )
     }
 
     /// The same of a team that is only looked at.
     pub fn parse_alone(text: &str, name: &str, base: &Path) -> Result<Self, Diagnostics> {
-        Self::of(Source::new(text.to_owned(), name.to_owned(), base.to_owned()), Beside::Left)
+        Self::of(
+            Source::new(text.to_owned(), name.to_owned(), base.to_owned()),
+            Beside::Left,
+        )
     }
 
     /// What a team file says, whether or not that makes a team; none where it cannot be read.
@@ -142,12 +148,24 @@ impl Definition {
     /// Whether what an action does depends on a file, as far as the team file says: the schema of its output, or the
     /// replies of the model that it may ask.
     pub fn depends_on(&self, slot: Slot, file: &Path) -> bool {
-        let schema = self.places.get(&slot).and_then(|place| place.output_schema.as_deref());
-        let asks = self.plugins.get(&slot).is_some_and(|plugin| plugin.grants.llm.is_some());
-        let replies = self.llm.as_ref().filter(|_| asks).and_then(|llm| match &llm.provider {
-            Provider::Scripted { replies } | Provider::Recorded { replies } => Some(replies.as_path()),
-            Provider::OpenAi(_) => None,
-        });
+        let schema = self
+            .places
+            .get(&slot)
+            .and_then(|place| place.output_schema.as_deref());
+        let asks = self
+            .plugins
+            .get(&slot)
+            .is_some_and(|plugin| plugin.grants.llm.is_some());
+        let replies = self
+            .llm
+            .as_ref()
+            .filter(|_| asks)
+            .and_then(|llm| match &llm.provider {
+                Provider::Scripted { replies } | Provider::Recorded { replies } => {
+                    Some(replies.as_path())
+                }
+                Provider::OpenAi(_) => None,
+            });
         schema == Some(file) || replies == Some(file)
     }
 
@@ -160,7 +178,11 @@ impl Definition {
         let files = outward::files_beside(&problems, &checked.plugins);
         problems.finish()?;
         let default = authored.llm.as_ref().and_then(|llm| llm.model.clone());
-        for grant in checked.plugins.values_mut().filter_map(|plugin| plugin.grants.llm.as_mut()) {
+        for grant in checked
+            .plugins
+            .values_mut()
+            .filter_map(|plugin| plugin.grants.llm.as_mut())
+        {
             grant.default.clone_from(&default);
         }
         Ok(Self {
@@ -169,7 +191,11 @@ impl Definition {
             idea: authored.idea,
             plugins: checked.plugins,
             llm: authored.llm,
-            beyond: authored.env.external.as_ref().map(|external| external.span.clone()),
+            beyond: authored
+                .env
+                .external
+                .as_ref()
+                .map(|external| external.span.clone()),
             external: authored.env.external.map(|external| external.value),
             trust: authored.trust,
             run: authored.run.config,
@@ -200,11 +226,18 @@ impl Definition {
             let error = std::fs::metadata(&plugin.component).err()?;
             let path = tidy(&plugin.component);
             let (what, hint) = match script::is_script(&plugin.component) {
-                true => ("script", "give a script that is there; paths are relative to the team file"),
-                false => ("component", "give a component, a directory with the source of one, or a script"),
+                true => (
+                    "script",
+                    "give a script that is there; paths are relative to the team file",
+                ),
+                false => (
+                    "component",
+                    "give a component, a directory with the source of one, or a script",
+                ),
             };
             let near = beside(&plugin.component).map(|near| self.source.shown(&near));
-            let hint = near.map_or_else(|| hint.to_owned(), |near| format!("did you mean `{near}`?"));
+            let hint =
+                near.map_or_else(|| hint.to_owned(), |near| format!("did you mean `{near}`?"));
             let message = format!("cannot find the {what} `{path}`: {error}");
             let problem = self.at(*slot, message, |place| place.component.clone());
             Some(Diagnostics::from(problem.hint(hint)))
@@ -226,12 +259,15 @@ impl Definition {
 
     /// A problem with a component, shown where the component is written.
     pub fn at_component(&self, slot: Slot, message: impl Into<String>) -> Diagnostics {
-        self.at(slot, message.into(), |place| place.component.clone()).into()
+        self.at(slot, message.into(), |place| place.component.clone())
+            .into()
     }
 
     /// A component that must not be used, shown where it is written, with what to do.
     pub fn refused(&self, slot: Slot, message: String, hint: String) -> Diagnostics {
-        self.at(slot, message, |place| place.component.clone()).hint(hint).into()
+        self.at(slot, message, |place| place.component.clone())
+            .hint(hint)
+            .into()
     }
 
     /// The skill that stands in a place by its name, with its version: `NAME@VERSION`.
@@ -252,13 +288,23 @@ impl Definition {
     }
 
     /// A problem with a component's configuration, shown where it is written.
-    pub fn at_config(&self, slot: Slot, message: impl Into<String>, hint: Option<String>) -> Diagnostics {
+    pub fn at_config(
+        &self,
+        slot: Slot,
+        message: impl Into<String>,
+        hint: Option<String>,
+    ) -> Diagnostics {
         let config = |place: &Place| place.config.clone().unwrap_or(place.entry.clone());
         self.at(slot, message.into(), config).hint_if(hint).into()
     }
 
     /// A problem with the function that is called of a component, shown where it is named.
-    pub fn at_function(&self, slot: Slot, message: impl Into<String>, hint: Option<String>) -> Diagnostics {
+    pub fn at_function(
+        &self,
+        slot: Slot,
+        message: impl Into<String>,
+        hint: Option<String>,
+    ) -> Diagnostics {
         let function = |place: &Place| place.function.clone().unwrap_or(place.component.clone());
         self.at(slot, message.into(), function).hint_if(hint).into()
     }
@@ -270,22 +316,32 @@ impl Definition {
             Part::Think => "`allow` of `think`",
             Part::Action(_) => "`[role.action.allow]`",
         };
-        self.at(slot, message.into(), allow).hint(format!("add to {table}: `{line}`")).into()
+        self.at(slot, message.into(), allow)
+            .hint(format!("add to {table}: `{line}`"))
+            .into()
     }
 
     /// A problem with a secret, shown wherever it is named. Nothing where nobody names it.
     pub fn at_secret(&self, name: &str, message: &str) -> Option<Diagnostics> {
-        let named = self.places.values().flat_map(|place| &place.secrets).filter(|secret| secret.value == name);
+        let named = self
+            .places
+            .values()
+            .flat_map(|place| &place.secrets)
+            .filter(|secret| secret.value == name);
         let problem = |secret: &table::At<String>| {
             let problem = Diagnostic::at(&self.source, secret.span.clone(), message);
-            Diagnostics::from(problem.hint(format!("set it where the host is started: `export {name}=…`")))
+            Diagnostics::from(problem.hint(format!(
+                "set it where the host is started: `export {name}=…`"
+            )))
         };
         named.map(problem).next()
     }
 
     /// A problem with the model's key, shown where its variable is named.
     pub(crate) fn at_api_key(&self, variable: &str, message: String) -> Diagnostics {
-        let hint = format!("set it where the host is started: `export {variable}=…`, or name another variable");
+        let hint = format!(
+            "set it where the host is started: `export {variable}=…`, or name another variable"
+        );
         let problem = match llm::place_of_key(&self.source) {
             Some(span) => Diagnostic::at(&self.source, span, message),
             None => Diagnostic::new(message),
@@ -357,13 +413,27 @@ fn read_source(path: &Path, kind: &str) -> Result<Source, Diagnostics> {
 
 /// What to do about a key that stands there twice.
 fn twice(text: &str, key: &Range<usize>) -> String {
-    let begin = text.get(..key.start).and_then(|before| before.rfind('\n')).map_or(0, |end| end + 1);
-    let line = text.get(begin..).and_then(|rest| rest.lines().next()).unwrap_or_default().trim_start();
-    let head = line.strip_prefix('[').and_then(|line| line.split(']').next()).unwrap_or_default();
+    let begin = text
+        .get(..key.start)
+        .and_then(|before| before.rfind('\n'))
+        .map_or(0, |end| end + 1);
+    let line = text
+        .get(begin..)
+        .and_then(|rest| rest.lines().next())
+        .unwrap_or_default()
+        .trim_start();
+    let head = line
+        .strip_prefix('[')
+        .and_then(|line| line.split(']').next())
+        .unwrap_or_default();
     match head.strip_prefix('[') {
         // One of a list, and what stands before it is none.
-        Some(name) => format!("write `[[{name}]]` in place of the `[{name}]` before it: there are several"),
-        None if places().is_list(head) => format!("write `[[{head}]]` for both: there can be several"),
+        Some(name) => {
+            format!("write `[[{name}]]` in place of the `[{name}]` before it: there are several")
+        }
+        None if places().is_list(head) => {
+            format!("write `[[{head}]]` for both: there can be several")
+        }
         None => "remove one of the two".into(),
     }
 }

@@ -25,7 +25,9 @@ const MAX_ROLES: usize = 500;
 /// What those are counted under.
 const OTHER: &str = "other";
 /// The upper ends of the classes of durations of commits, in seconds: from a fast disk to a bad one.
-const COMMIT_SECONDS: [f64; 9] = [0.0001, 0.000_25, 0.0005, 0.001, 0.002_5, 0.01, 0.05, 0.25, 1.0];
+const COMMIT_SECONDS: [f64; 9] = [
+    0.0001, 0.000_25, 0.0005, 0.001, 0.002_5, 0.01, 0.05, 0.25, 1.0,
+];
 /// The same for attempts: from a computation to a long call.
 const ATTEMPT_SECONDS: [f64; 9] = [0.001, 0.01, 0.05, 0.25, 1.0, 5.0, 30.0, 120.0, 600.0];
 
@@ -93,10 +95,23 @@ impl Histogram {
 
 impl Metrics {
     /// Counts events that became durable together, and how long that took. `stepper` is how things stand now.
-    pub fn committed(&self, records: &[Record], stepper: &Stepper, (took, how): (Duration, Durability)) {
+    pub fn committed(
+        &self,
+        records: &[Record],
+        stepper: &Stepper,
+        (took, how): (Duration, Durability),
+    ) {
         let mut counts = self.counts();
-        let how = if how == Durability::Full { "full" } else { "process" };
-        counts.commits.entry(how).or_default().observe(&COMMIT_SECONDS, took.as_secs_f64());
+        let how = if how == Durability::Full {
+            "full"
+        } else {
+            "process"
+        };
+        counts
+            .commits
+            .entry(how)
+            .or_default()
+            .observe(&COMMIT_SECONDS, took.as_secs_f64());
         counts.recorded(records, stepper);
     }
 
@@ -132,20 +147,38 @@ impl Counts {
     fn event(&mut self, event: &Event, stepper: &Stepper, time_ms: i64) {
         let team = stepper.team();
         match event {
-            Event::RunStarted { routed, .. } | Event::MessageSent { routed, .. } => self.routed(routed),
+            Event::RunStarted { routed, .. } | Event::MessageSent { routed, .. } => {
+                self.routed(routed)
+            }
             Event::StepStarted { roles, .. } => {
                 self.steps += 1;
-                for role in roles.iter().map(|role| self.role(*role)).collect::<Vec<_>>() {
+                for role in roles
+                    .iter()
+                    .map(|role| self.role(*role))
+                    .collect::<Vec<_>>()
+                {
                     *self.activations.entry(role).or_default() += 1;
                 }
             }
-            Event::StepCommitted { routed, .. } => routed.iter().for_each(|routed| self.routed(routed)),
+            Event::StepCommitted { routed, .. } => {
+                routed.iter().for_each(|routed| self.routed(routed))
+            }
             Event::CallStarted { role, .. } => drop(self.begun.insert(*role, time_ms)),
             Event::CallFinished { role, work, .. } => {
-                self.ended((*role, action_name(team.role(*role), *work)), "finished", time_ms);
+                self.ended(
+                    (*role, action_name(team.role(*role), *work)),
+                    "finished",
+                    time_ms,
+                );
             }
-            Event::CallFailed { role, work, fault, .. } => {
-                let outcome = if fault.kind == FaultKind::Interrupted { "interrupted" } else { "failed" };
+            Event::CallFailed {
+                role, work, fault, ..
+            } => {
+                let outcome = if fault.kind == FaultKind::Interrupted {
+                    "interrupted"
+                } else {
+                    "failed"
+                };
                 let action = action_name(team.role(*role), *work);
                 let kind = fault.seen(*work).kind.name();
                 let place = [self.role(*role), action.into(), kind.into()];
@@ -153,10 +186,18 @@ impl Counts {
                 self.ended((*role, action), outcome, time_ms);
             }
             Event::CallSuspended { role, work, .. } => {
-                self.ended((*role, action_name(team.role(*role), *work)), "suspended", time_ms);
+                self.ended(
+                    (*role, action_name(team.role(*role), *work)),
+                    "suspended",
+                    time_ms,
+                );
             }
             Event::RequestOpened { role, work, .. } if self.begun.contains_key(role) => {
-                self.ended((*role, action_name(team.role(*role), *work)), "asked", time_ms);
+                self.ended(
+                    (*role, action_name(team.role(*role), *work)),
+                    "asked",
+                    time_ms,
+                );
             }
             Event::StepConflicted { writers, .. } => {
                 for writer in writers {
@@ -166,9 +207,18 @@ impl Counts {
                     *self.faults.entry(place).or_default() += 1;
                 }
             }
-            Event::HostCalled { role, work, call, source, .. } => {
+            Event::HostCalled {
+                role,
+                work,
+                call,
+                source,
+                ..
+            } => {
                 let live = *source == Source::Live;
-                *self.calls.entry([call.kind.name(), source.name(), call.outcome.name()]).or_default() += 1;
+                *self
+                    .calls
+                    .entry([call.kind.name(), source.name(), call.outcome.name()])
+                    .or_default() += 1;
                 if live {
                     let action = action_name(team.role(*role), *work).to_owned();
                     let place = [self.role(*role), action];
@@ -191,7 +241,8 @@ impl Counts {
         let place = [self.role(role), action.into(), outcome.into()];
         *self.attempts.entry(place).or_default() += 1;
         if let Some(begun) = self.begun.remove(&role) {
-            self.durations.observe(&ATTEMPT_SECONDS, (time_ms - begun).max(0) as f64 / 1000.0);
+            self.durations
+                .observe(&ATTEMPT_SECONDS, (time_ms - begun).max(0) as f64 / 1000.0);
         }
     }
 
@@ -201,14 +252,21 @@ impl Counts {
         if run.id.is_empty() {
             (run.id, run.team) = (env.run.0.clone(), stepper.team().name.clone());
         }
-        (run.status, run.step, run.spent, run.budget) = (env.status.name(), env.step, env.spent, env.budget);
+        (run.status, run.step, run.spent, run.budget) =
+            (env.status.name(), env.step, env.spent, env.budget);
     }
 
     fn count_mail(&mut self, stepper: &Stepper) {
         let env = stepper.env();
         self.requests = env.requests().count();
         if self.names.is_empty() {
-            self.names = stepper.team().roles.iter().take(MAX_ROLES).map(|role| role.name.clone()).collect();
+            self.names = stepper
+                .team()
+                .roles
+                .iter()
+                .take(MAX_ROLES)
+                .map(|role| role.name.clone())
+                .collect();
         }
         self.mail.clear();
         self.mail.resize(self.names.len() + 1, 0);
@@ -220,7 +278,9 @@ impl Counts {
 
     /// The name under which a role is counted.
     fn role(&self, id: RoleId) -> String {
-        self.names.get(id.index()).map_or_else(|| OTHER.to_owned(), Clone::clone)
+        self.names
+            .get(id.index())
+            .map_or_else(|| OTHER.to_owned(), Clone::clone)
     }
 }
 

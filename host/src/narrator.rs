@@ -44,7 +44,12 @@ pub struct Line {
 impl Line {
     /// The line as JSON, without a newline. What every line has comes first.
     pub fn to_json(&self) -> String {
-        let head = format!("{{\"n\":{},\"time\":\"{}\",\"kind\":\"{}\"", self.n, rfc3339(self.time_ms), self.kind);
+        let head = format!(
+            "{{\"n\":{},\"time\":\"{}\",\"kind\":\"{}\"",
+            self.n,
+            rfc3339(self.time_ms),
+            self.kind
+        );
         let fields = Value::Object(self.fields.clone()).to_string();
         match &fields[1..] {
             "}" => head + "}",
@@ -54,7 +59,10 @@ impl Line {
 
     /// A field's text; empty when it has none.
     pub fn text(&self, field: &str) -> &str {
-        self.fields.get(field).and_then(Value::as_str).unwrap_or_default()
+        self.fields
+            .get(field)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
     }
 }
 
@@ -70,7 +78,8 @@ pub fn action_name(role: &Role, work: Work) -> &str {
 
 /// A time for people and programs, in UTC.
 pub fn rfc3339(time_ms: i64) -> String {
-    jiff::Timestamp::from_millisecond(time_ms).map_or_else(|_| time_ms.to_string(), |time| format!("{time:.3}"))
+    jiff::Timestamp::from_millisecond(time_ms)
+        .map_or_else(|_| time_ms.to_string(), |time| format!("{time:.3}"))
 }
 
 /// Tells events in the words of one team.
@@ -87,7 +96,11 @@ type Told = (&'static str, Value);
 impl Narrator {
     /// A narrator of what comes next in a team of this shape, in this step.
     pub fn new(shape: Shape, step: u64) -> Self {
-        Self { shape, step, running: BTreeMap::new() }
+        Self {
+            shape,
+            step,
+            running: BTreeMap::new(),
+        }
     }
 
     /// Tells one event; `n` is the number of its first line.
@@ -95,67 +108,122 @@ impl Narrator {
         let told = self.lines(event);
         let numbered = told.into_iter().zip(n..);
         let line = |((kind, value), n)| {
-            let Value::Object(fields) = value else { return None };
-            debug_assert!(kinds::fits(kind, &fields), "`{kind}` is listed otherwise than it is told: {fields:?}");
-            Some(Line { n, time_ms, kind, fields })
+            let Value::Object(fields) = value else {
+                return None;
+            };
+            debug_assert!(
+                kinds::fits(kind, &fields),
+                "`{kind}` is listed otherwise than it is told: {fields:?}"
+            );
+            Some(Line {
+                n,
+                time_ms,
+                kind,
+                fields,
+            })
         };
         numbered.filter_map(line).collect()
     }
 
     fn lines(&mut self, event: &Event) -> Vec<Told> {
         match event {
-            Event::RunStarted { run, idea, routed, .. } => {
+            Event::RunStarted {
+                run, idea, routed, ..
+            } => {
                 self.step = 0;
                 let mut told = vec![("run-started", json!({ "run": run.0, "idea": idea }))];
                 told.extend(self.routed(routed));
                 told
             }
-            Event::RunResumed { checkpoint, step, kept, .. } => {
+            Event::RunResumed {
+                checkpoint,
+                step,
+                kept,
+                ..
+            } => {
                 self.step = *step;
                 let checkpoint = checkpoint.as_ref().map(|id| id.0.clone());
-                let mut told = vec![("run-resumed", json!({ "checkpoint": checkpoint, "step": step }))];
+                let mut told = vec![(
+                    "run-resumed",
+                    json!({ "checkpoint": checkpoint, "step": step }),
+                )];
                 let actions = kept.iter().filter(|(_, work)| !is_choice(*work));
-                told.extend(actions.map(|(role, work)| ("action-replayed", self.call(*role, *work))));
+                told.extend(
+                    actions.map(|(role, work)| ("action-replayed", self.call(*role, *work))),
+                );
                 told
             }
             Event::ComponentChanged { slot, old, new } => {
                 let old = old.as_ref().map(|digest| digest.0.clone());
                 let (role, action) = self.place(*slot);
-                vec![("component-changed", json!({ "role": role, "action": action, "old": old, "new": new.0 }))]
+                vec![(
+                    "component-changed",
+                    json!({ "role": role, "action": action, "old": old, "new": new.0 }),
+                )]
             }
             Event::MessageSent { routed, .. } => self.routed(routed),
             Event::StepStarted { step, .. } => {
                 self.step = *step;
                 vec![("step-started", json!({ "step": step }))]
             }
-            Event::StepConflicted { scope, key, writers, .. } => self.conflict(scope, key, writers),
+            Event::StepConflicted {
+                scope,
+                key,
+                writers,
+                ..
+            } => self.conflict(scope, key, writers),
             Event::JoinReleased { released } => self.released(released),
-            Event::StepCommitted { step, checkpoint, parent, routed, released } => {
+            Event::StepCommitted {
+                step,
+                checkpoint,
+                parent,
+                routed,
+                released,
+            } => {
                 let mut told: Vec<Told> = routed.iter().flat_map(|r| self.routed(r)).collect();
                 told.extend(self.released(released));
                 let parent = parent.as_ref().map(|id| id.0.clone());
-                told.push(("step-committed", json!({ "step": step, "checkpoint": checkpoint.0, "parent": parent })));
+                told.push((
+                    "step-committed",
+                    json!({ "step": step, "checkpoint": checkpoint.0, "parent": parent }),
+                ));
                 told
             }
-            Event::RunEnded { status, checkpoint, .. } => {
+            Event::RunEnded {
+                status, checkpoint, ..
+            } => {
                 let mut fields = json!({ "status": status.name() });
                 if let Some(checkpoint) = checkpoint {
                     fields["checkpoint"] = checkpoint.0.clone().into();
                 }
                 vec![("run-ended", fields)]
             }
-            Event::Forked { lineage, from, checkpoint, step, .. } => {
+            Event::Forked {
+                lineage,
+                from,
+                checkpoint,
+                step,
+                ..
+            } => {
                 self.step = *step;
-                let fields = json!({ "lineage": lineage, "checkpoint": checkpoint.0, "parent": from.0 });
+                let fields =
+                    json!({ "lineage": lineage, "checkpoint": checkpoint.0, "parent": from.0 });
                 vec![("forked", fields)]
             }
             Event::HandedOver { id } => vec![("message-handed-over", json!({ "id": id.0 }))],
             Event::HandOverFailed { id, why } => {
-                vec![("message-not-handed-over", json!({ "id": id.0, "reason": why }))]
+                vec![(
+                    "message-not-handed-over",
+                    json!({ "id": id.0, "reason": why }),
+                )]
             }
             Event::FilesWritten { .. } | Event::FilesPlaced { .. } => self.files(event),
             Event::RetryDue { .. } | Event::MoneyReserved { .. } => Vec::new(),
-            Event::RequestOpened { role, work, request } => {
+            Event::RequestOpened {
+                role,
+                work,
+                request,
+            } => {
                 vec![("request-opened", self.opened(*role, *work, request))]
             }
             Event::RequestAnswered { .. } => self.answered(event),
@@ -171,20 +239,36 @@ impl Narrator {
     }
 
     fn conflict(&self, scope: &str, key: &str, writers: &[Writer]) -> Vec<Told> {
-        let names: Vec<&str> = writers.iter().map(|writer| self.role(writer.role)).collect();
+        let names: Vec<&str> = writers
+            .iter()
+            .map(|writer| self.role(writer.role))
+            .collect();
         let message = conflict(scope, key, &names);
-        writers.iter().map(|writer| ("action-failed", self.conflicted(writer, &message))).collect()
+        writers
+            .iter()
+            .map(|writer| ("action-failed", self.conflicted(writer, &message)))
+            .collect()
     }
 
     fn host_call(&self, event: &Event) -> Vec<Told> {
         match event {
             Event::HostCalled { call, .. } if is_start(call) => Vec::new(),
-            Event::HostCalled { role, work, call, source, what } => {
+            Event::HostCalled {
+                role,
+                work,
+                call,
+                source,
+                what,
+            } => {
                 let mut fields = self.call(*role, *work);
                 fields["call"] = call.kind.name().into();
                 fields["source"] = source.name().into();
                 // What is served again costs nothing.
-                let cost = if *source == Source::Live { call.cost.dollars() } else { 0.0 };
+                let cost = if *source == Source::Live {
+                    call.cost.dollars()
+                } else {
+                    0.0
+                };
                 fields["cost"] = json!(cost);
                 fields["what"] = what.clone().into();
                 if let Some(finish) = call.finish {
@@ -198,7 +282,13 @@ impl Narrator {
                 fields["what"] = intent.what.clone().into();
                 vec![("host-call-begun", fields)]
             }
-            Event::DoubtSettled { role, work, what, verdict, .. } => {
+            Event::DoubtSettled {
+                role,
+                work,
+                what,
+                verdict,
+                ..
+            } => {
                 let mut fields = self.call(*role, *work);
                 fields["what"] = what.clone().into();
                 fields["verdict"] = verdict.name().into();
@@ -215,13 +305,24 @@ impl Narrator {
 
     fn attempt(&mut self, event: &Event) -> Vec<Told> {
         match event {
-            Event::CallSuspended { role, work, attempt } => {
+            Event::CallSuspended {
+                role,
+                work,
+                attempt,
+            } => {
                 let mut fields = self.call(*role, *work);
                 fields["attempt"] = (*attempt).into();
                 fields["reason"] = "out-of-budget".into();
                 vec![("action-suspended", fields)]
             }
-            Event::CallStarted { role, work, attempt, digest, forgotten, .. } => {
+            Event::CallStarted {
+                role,
+                work,
+                attempt,
+                digest,
+                forgotten,
+                ..
+            } => {
                 let mut told = Vec::new();
                 if !forgotten.is_empty() {
                     let mut fields = self.call(*role, *work);
@@ -242,7 +343,12 @@ impl Narrator {
                 }
                 told
             }
-            Event::CallFinished { role, work, attempt, result } => {
+            Event::CallFinished {
+                role,
+                work,
+                attempt,
+                result,
+            } => {
                 let digest = self.running.remove(role).flatten();
                 let mut fields = self.call(*role, *work);
                 fields["attempt"] = (*attempt).into();
@@ -253,14 +359,22 @@ impl Narrator {
                         return vec![("think", json!({ "role": role, "choice": choice }))];
                     }
                     Finished::Planned { tasks, .. } => {
-                        let texts: Vec<&str> = tasks.iter().map(|task| task.text.as_str()).collect();
+                        let texts: Vec<&str> =
+                            tasks.iter().map(|task| task.text.as_str()).collect();
                         json!({ "content": texts.join("\n"), "tasks": tasks })
                     }
                     Finished::Returned { output, .. } => output_json(output),
                 };
                 vec![("action-finished", fields)]
             }
-            Event::CallFailed { role, work, attempt, digest, fault, retry_ms } => {
+            Event::CallFailed {
+                role,
+                work,
+                attempt,
+                digest,
+                fault,
+                retry_ms,
+            } => {
                 let fault = fault.seen(*work);
                 let mut fields = self.call(*role, *work);
                 fields["attempt"] = (*attempt).into();
@@ -279,16 +393,24 @@ impl Narrator {
     }
 
     fn role(&self, id: RoleId) -> &str {
-        self.shape.roles.get(id.index()).map_or(UNKNOWN, |role| &role.name)
+        self.shape
+            .roles
+            .get(id.index())
+            .map_or(UNKNOWN, |role| &role.name)
     }
 
     fn action(&self, id: RoleId, action: usize) -> &str {
         let actions = self.shape.roles.get(id.index()).map(|role| &role.actions);
-        actions.and_then(|actions| actions.get(action)).map_or(UNKNOWN, String::as_str)
+        actions
+            .and_then(|actions| actions.get(action))
+            .map_or(UNKNOWN, String::as_str)
     }
 
     fn join(&self, id: JoinId) -> &str {
-        self.shape.joins.get(id.index()).map_or(UNKNOWN, |join| &join.id)
+        self.shape
+            .joins
+            .get(id.index())
+            .map_or(UNKNOWN, |join| &join.id)
     }
 
     /// A call whose result was taken back.
@@ -304,7 +426,16 @@ impl Narrator {
     }
 
     fn answered(&self, event: &Event) -> Vec<Told> {
-        let Event::RequestAnswered { role, request, answer, checkpoint, .. } = event else { return Vec::new() };
+        let Event::RequestAnswered {
+            role,
+            request,
+            answer,
+            checkpoint,
+            ..
+        } = event
+        else {
+            return Vec::new();
+        };
         let role = self.role(*role);
         let mut fields = json!({ "role": role, "request": request.0, "by": answer.by(), "checkpoint": checkpoint.0 });
         if let Some(value) = answer.value() {

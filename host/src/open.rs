@@ -19,7 +19,11 @@ pub(crate) fn regular(path: &Path) -> io::Result<File> {
     }
     // It may be replaced between the two.
     let file = at_once(File::options().read(true)).open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other(NO_FILE)) }
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::other(NO_FILE))
+    }
 }
 
 /// The bytes of a regular file.
@@ -43,7 +47,10 @@ pub(crate) fn to_append(path: &Path) -> io::Result<File> {
 
 /// The same for what is to be replaced.
 pub(crate) fn to_replace(path: &Path) -> io::Result<File> {
-    output(path, File::options().write(true).create(true).truncate(true))
+    output(
+        path,
+        File::options().write(true).create(true).truncate(true),
+    )
 }
 
 fn output(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
@@ -53,12 +60,14 @@ fn output(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
         }
         _ => {}
     }
-    let file = at_once(options).open(path).map_err(|error| match error.raw_os_error() {
-        Some(errno) if errno == Errno::NXIO.raw_os_error() => {
-            io::Error::other("it is a pipe that nobody reads; start its reader first")
-        }
-        _ => error,
-    })?;
+    let file = at_once(options)
+        .open(path)
+        .map_err(|error| match error.raw_os_error() {
+            Some(errno) if errno == Errno::NXIO.raw_os_error() => {
+                io::Error::other("it is a pipe that nobody reads; start its reader first")
+            }
+            _ => error,
+        })?;
     // What is written waits for its reader.
     let flags = rustix::fs::fcntl_getfl(&file)?;
     rustix::fs::fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;
@@ -77,7 +86,14 @@ mod tests {
 
     fn pipe(dir: &Path) -> std::path::PathBuf {
         let path = dir.join("pipe");
-        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &path,
+            rustix::fs::FileType::Fifo,
+            0o600.into(),
+            0,
+        )
+        .unwrap();
         path
     }
 
@@ -88,7 +104,10 @@ mod tests {
             assert_eq!(read(&path).unwrap_err().to_string(), NO_FILE);
             assert_eq!(text(&path).unwrap_err().to_string(), NO_FILE);
         }
-        assert_eq!(read(&home.path().join("none")).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(
+            read(&home.path().join("none")).unwrap_err().kind(),
+            io::ErrorKind::NotFound
+        );
         fs::write(home.path().join("file"), "text").unwrap();
         assert_eq!(text(&home.path().join("file")).unwrap(), "text");
     }
@@ -106,7 +125,10 @@ mod tests {
             let mut text = String::new();
             reader.read_to_string(&mut text).unwrap();
             assert_eq!(text, "line");
-            open(Path::new("/dev/null")).unwrap().write_all(b"line").unwrap();
+            open(Path::new("/dev/null"))
+                .unwrap()
+                .write_all(b"line")
+                .unwrap();
         }
         let file = home.path().join("file");
         to_append(&file).unwrap().write_all(b"one").unwrap();

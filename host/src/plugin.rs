@@ -77,7 +77,9 @@ pub struct Grants {
 impl Grants {
     /// The names of all secrets that may be referred to.
     pub fn secrets(&self) -> impl Iterator<Item = &String> {
-        self.secrets.iter().chain(self.http.iter().flat_map(|grant| &grant.secrets))
+        self.secrets
+            .iter()
+            .chain(self.http.iter().flat_map(|grant| &grant.secrets))
     }
 }
 
@@ -95,7 +97,9 @@ pub struct LlmGrant {
 impl LlmGrant {
     /// Whether a model may be asked.
     pub fn has(&self, model: &str) -> bool {
-        self.models.iter().any(|pattern| pattern::matches(pattern, model))
+        self.models
+            .iter()
+            .any(|pattern| pattern::matches(pattern, model))
     }
 }
 

@@ -65,7 +65,11 @@ pub struct Place {
 
 impl std::fmt::Display for Place {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "step {}, `{}`, attempt {}", self.step, self.action, self.attempt)
+        write!(
+            f,
+            "step {}, `{}`, attempt {}",
+            self.step, self.action, self.attempt
+        )
     }
 }
 
@@ -121,7 +125,15 @@ impl Replay {
         (selection, on_difference): (Selection, OnDifference),
     ) -> Self {
         let (open, report) = (BTreeMap::new(), Report::default());
-        Self { rerun, plugins, components, selection, on_difference, open, report }
+        Self {
+            rerun,
+            plugins,
+            components,
+            selection,
+            on_difference,
+            open,
+            report,
+        }
     }
 
     /// Takes in the next recorded event.
@@ -147,7 +159,9 @@ impl Replay {
                     self.ended(open, event).await?;
                 }
             }
-            Event::RunResumed { .. } | Event::Forked { .. } | Event::RunEnded { .. } => self.cut_off(),
+            Event::RunResumed { .. } | Event::Forked { .. } | Event::RunEnded { .. } => {
+                self.cut_off()
+            }
             _ => {}
         }
         self.rerun.apply(event)?;
@@ -168,27 +182,50 @@ impl Replay {
 
     fn started(&mut self, role: RoleId) {
         let stepper = self.rerun.stepper();
-        let Some(call) = stepper.invocation_of(role) else { return };
+        let Some(call) = stepper.invocation_of(role) else {
+            return;
+        };
         let team = stepper.team();
         let action = match slot(team.role(role), role, call.work) {
             Some(slot) => team.slot_name(slot),
             None => format!("{}.think", team.role(role).name),
         };
-        let place = Place { step: stepper.env().step, action, attempt: call.attempt };
+        let place = Place {
+            step: stepper.env().step,
+            action,
+            attempt: call.attempt,
+        };
         let chosen = self.selection.step.is_none_or(|step| step == place.step)
-            && self.selection.action.as_ref().is_none_or(|action| *action == place.action);
+            && self
+                .selection
+                .action
+                .as_ref()
+                .is_none_or(|action| *action == place.action);
         if chosen {
-            self.open.insert(role, Open { call, place, recorded: Recorded::default() });
+            self.open.insert(
+                role,
+                Open {
+                    call,
+                    place,
+                    recorded: Recorded::default(),
+                },
+            );
         }
     }
 
     fn cut_off(&mut self) {
         let open = std::mem::take(&mut self.open).into_values();
-        self.report.skipped.extend(open.map(|open| (open.place, Skipped::CutOff)));
+        self.report
+            .skipped
+            .extend(open.map(|open| (open.place, Skipped::CutOff)));
     }
 
     async fn ended(&mut self, open: Open, event: &Event) -> Result<(), DriverError> {
-        let Open { call, place, mut recorded } = open;
+        let Open {
+            call,
+            place,
+            mut recorded,
+        } = open;
         let stepper = self.rerun.stepper();
         let at = slot(stepper.team().role(call.role), call.role, call.work);
         if let Some(why) = self.skipped(at, &call, event) {
@@ -204,7 +241,12 @@ impl Replay {
         }
         match compare::compare(event, &again, &recorded) {
             Some((what, recorded, found)) => {
-                self.report.differences.push(Difference { place, what, recorded, found });
+                self.report.differences.push(Difference {
+                    place,
+                    what,
+                    recorded,
+                    found,
+                });
             }
             None => self.report.equal += 1,
         }
@@ -216,25 +258,41 @@ impl Replay {
             match (fault.cause, fault.kind) {
                 (FaultCause::CpuLimit, _) => return Some(Skipped::OutOfTime(FaultKind::Cpu)),
                 (FaultCause::TimeLimit, _) => return Some(Skipped::OutOfTime(FaultKind::Timeout)),
-                (FaultCause::DirectoryOverflow, _) | (_, FaultKind::Interrupted) => return Some(Skipped::CutOff),
+                (FaultCause::DirectoryOverflow, _) | (_, FaultKind::Interrupted) => {
+                    return Some(Skipped::CutOff);
+                }
                 _ => {}
             }
         }
         let at = at?;
         let found = self.components.get(&at);
         if found != call.digest.as_ref() {
-            return Some(Skipped::OtherComponent { recorded: call.digest.clone(), found: found.cloned() });
+            return Some(Skipped::OtherComponent {
+                recorded: call.digest.clone(),
+                found: found.cloned(),
+            });
         }
         None
     }
 
     /// What the guest may have looked at that nobody wrote down.
     fn note_unrecorded(&mut self, at: Option<Slot>, place: &Place) {
-        let Some(plugin) = at.and_then(|at| self.plugins.get(&at)) else { return };
-        let dirs =
-            plugin.grants.dirs.iter().map(|dir| format!("files in `{}` that no action wrote", dir.host.display()));
-        let variables = plugin.grants.env.iter().map(|name| format!("the variable `{name}`"));
-        let inputs = dirs.chain(variables).map(|what| (place.action.clone(), what));
+        let Some(plugin) = at.and_then(|at| self.plugins.get(&at)) else {
+            return;
+        };
+        let dirs = plugin
+            .grants
+            .dirs
+            .iter()
+            .map(|dir| format!("files in `{}` that no action wrote", dir.host.display()));
+        let variables = plugin
+            .grants
+            .env
+            .iter()
+            .map(|name| format!("the variable `{name}`"));
+        let inputs = dirs
+            .chain(variables)
+            .map(|what| (place.action.clone(), what));
         self.report.unrecorded.extend(inputs);
     }
 }

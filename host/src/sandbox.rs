@@ -54,7 +54,8 @@ pub enum SandboxError {
 }
 
 /// What is wrong where memory cannot be made executable.
-const NO_EXECUTABLE_MEMORY: &str = "this process may not make memory executable, and no component runs without that";
+const NO_EXECUTABLE_MEMORY: &str =
+    "this process may not make memory executable, and no component runs without that";
 /// What to do where memory cannot be made executable.
 const EXECUTABLE_ADVICE: &str =
     "set `MemoryDenyWriteExecute=no` in its systemd unit, or allow it `execmem` under SELinux";
@@ -121,7 +122,11 @@ impl Call {
             attempt: 1,
             idempotency_key: key.clone(),
             seed: key,
-            entry: Entry::Run { action: action.into(), index: 0, task: None },
+            entry: Entry::Run {
+                action: action.into(),
+                index: 0,
+                task: None,
+            },
             role,
             news: Vec::new(),
             outputs: Vec::new(),

@@ -139,17 +139,24 @@ pub fn team(parent: &Path, name: &str, language: &Language) -> Result<PathBuf, S
     make(parent, name, |name| {
         let mut files = filled_in(templates::TEAM, name);
         let of_action = action_files(ACTION_OF_TEAM, language).into_iter();
-        files.extend(of_action.map(|(path, content)| (format!("{ACTION_OF_TEAM}/{path}"), content)));
+        files
+            .extend(of_action.map(|(path, content)| (format!("{ACTION_OF_TEAM}/{path}"), content)));
         files
     })
 }
 
 fn action_files(name: &str, language: &Language) -> Vec<New> {
     let mut files = filled_in(language.template, name);
-    let readme = README.replace("{{language}}", language.name).replace("{{test}}", language.test);
+    let readme = README
+        .replace("{{language}}", language.name)
+        .replace("{{test}}", language.test);
     files.extend(filled_in(&[("README.md", readme.as_bytes())], name));
     if let Some((dir, kit)) = &language.beside {
-        files.extend(kit.files().iter().map(|(path, content)| (format!("{dir}/{path}"), content.to_vec())));
+        files.extend(
+            kit.files()
+                .iter()
+                .map(|(path, content)| (format!("{dir}/{path}"), content.to_vec())),
+        );
     }
     files
 }
@@ -158,27 +165,50 @@ fn action_files(name: &str, language: &Language) -> Vec<New> {
 fn filled_in(template: &[(&str, &[u8])], name: &str) -> Vec<New> {
     let module = name.replace('-', "_");
     let one = |(path, content): &(&str, &[u8])| {
-        let text = String::from_utf8_lossy(content).replace("{{name}}", name).replace("{{module}}", &module);
+        let text = String::from_utf8_lossy(content)
+            .replace("{{name}}", name)
+            .replace("{{module}}", &module);
         // Under its own name it would rule over the template, too.
-        let path = if *path == "gitignore" { ".gitignore" } else { path };
+        let path = if *path == "gitignore" {
+            ".gitignore"
+        } else {
+            path
+        };
         (path.to_owned(), text.into_bytes())
     };
     template.iter().map(one).collect()
 }
 
 /// Writes the files into a new directory, all of them or none.
-fn make(parent: &Path, name: &str, files: impl Fn(&str) -> Vec<New>) -> Result<PathBuf, ScaffoldError> {
-    check(name).map_err(|problem| ScaffoldError::Name { name: name.to_owned(), problem })?;
+fn make(
+    parent: &Path,
+    name: &str,
+    files: impl Fn(&str) -> Vec<New>,
+) -> Result<PathBuf, ScaffoldError> {
+    check(name).map_err(|problem| ScaffoldError::Name {
+        name: name.to_owned(),
+        problem,
+    })?;
     let dir = parent.join(name);
     if dir.symlink_metadata().is_ok() {
         return Err(ScaffoldError::Exists { dir });
     }
     let at = |path: &Path, result: io::Result<()>| {
-        result.map_err(|source| ScaffoldError::File { path: path.to_owned(), source })
+        result.map_err(|source| ScaffoldError::File {
+            path: path.to_owned(),
+            source,
+        })
     };
-    let around = if parent == Path::new("") { Path::new(".") } else { parent };
+    let around = if parent == Path::new("") {
+        Path::new(".")
+    } else {
+        parent
+    };
     let unfinished = tempfile::Builder::new().prefix(".new-").tempdir_in(around);
-    let unfinished = unfinished.map_err(|source| ScaffoldError::File { path: around.to_owned(), source })?;
+    let unfinished = unfinished.map_err(|source| ScaffoldError::File {
+        path: around.to_owned(),
+        source,
+    })?;
     // As any other directory, not as a temporary one, which is its maker's alone.
     let made = unfinished.path().join(name);
     for (path, content) in files(name) {
@@ -198,7 +228,10 @@ fn check(name: &str) -> Result<(), &'static str> {
     if !name.starts_with(|c: char| c.is_ascii_lowercase()) {
         return Err("it must begin with a lower-case letter");
     }
-    if !name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-') {
+    if !name
+        .chars()
+        .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+    {
         return Err("it holds other characters");
     }
     if name.ends_with('-') || name.contains("--") {

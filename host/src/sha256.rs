@@ -27,7 +27,11 @@ impl Sha256 {
     }
 
     pub(crate) fn finish(self) -> [u8; 32] {
-        self.0.finish().as_ref().try_into().expect("a SHA-256 has 32 bytes")
+        self.0
+            .finish()
+            .as_ref()
+            .try_into()
+            .expect("a SHA-256 has 32 bytes")
     }
 }
 
@@ -41,6 +45,9 @@ mod tests {
     fn pieces_make_the_same_as_the_whole() {
         let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(hex(&sha256("abc")), expected);
-        assert_eq!(hex(&Sha256::new().with("a").with("").with("bc").finish()), expected);
+        assert_eq!(
+            hex(&Sha256::new().with("a").with("").with("bc").finish()),
+            expected
+        );
     }
 }

@@ -6,7 +6,11 @@ use std::path::Path;
 /// Returns a text as one word of a shell's.
 pub(crate) fn word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+,=".contains(c);
-    if !text.is_empty() && text.chars().all(plain) { text.into() } else { quoted(text) }
+    if !text.is_empty() && text.chars().all(plain) {
+        text.into()
+    } else {
+        quoted(text)
+    }
 }
 
 /// Returns a text in quotes.
@@ -17,7 +21,11 @@ pub(crate) fn quoted(text: &str) -> String {
 /// Returns a path as one word that no program takes for an option.
 pub(crate) fn path_word(path: &Path) -> String {
     let text = path.to_string_lossy();
-    word(&if text.starts_with('-') { format!("./{text}") } else { text.into_owned() })
+    word(&if text.starts_with('-') {
+        format!("./{text}")
+    } else {
+        text.into_owned()
+    })
 }
 
 #[cfg(test)]

@@ -146,7 +146,9 @@ impl Shelf {
     /// The shelf in this directory.
     pub fn at(dir: &Path) -> Self {
         // Who finds a skill there may look for its component from elsewhere.
-        Self { dir: std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned()) }
+        Self {
+            dir: std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned()),
+        }
     }
 
     /// The user's shelf, or the one that the environment names.
@@ -154,7 +156,11 @@ impl Shelf {
         if let Some(chosen) = std::env::var_os(SHELF_VARIABLE).filter(|dir| !dir.is_empty()) {
             return Ok(Self::at(Path::new(&chosen)));
         }
-        Ok(Self::at(&user::data().ok_or(SkillError::NoPlace)?.join("strata-host/skills")))
+        Ok(Self::at(
+            &user::data()
+                .ok_or(SkillError::NoPlace)?
+                .join("strata-host/skills"),
+        ))
     }
 
     /// Where it is.
@@ -168,7 +174,11 @@ impl Shelf {
     pub fn add(&self, component: &[u8], manifest: &Manifest) -> Result<(Skill, Added), SkillError> {
         fit::check(manifest).map_err(SkillError::Unfit)?;
         let digest = digest_of(component);
-        let skill = Skill { digest, size: component.len() as u64, manifest: manifest.clone() };
+        let skill = Skill {
+            digest,
+            size: component.len() as u64,
+            manifest: manifest.clone(),
+        };
         let change = Change::begin(&self.dir)?;
         let before = files::read_entry(&self.dir, &skill.name());
         if let Ok(Some(there)) = &before
@@ -177,7 +187,8 @@ impl Shelf {
             let (name, there, new) = (skill.name(), there.digest.clone(), skill.digest);
             return Err(SkillError::Taken { name, there, new });
         }
-        let whole = matches!(&before, Ok(Some(there)) if *there == skill) && self.component(&skill).is_ok();
+        let whole =
+            matches!(&before, Ok(Some(there)) if *there == skill) && self.component(&skill).is_ok();
         if whole {
             return Ok((skill, Added::Already));
         }
@@ -216,30 +227,49 @@ impl Shelf {
             let text = text.to_lowercase();
             words.iter().all(|word| text.contains(word))
         };
-        let told = |skill: &Skill| format!("{} {}", skill.manifest.name, skill.manifest.description);
+        let told =
+            |skill: &Skill| format!("{} {}", skill.manifest.name, skill.manifest.description);
         listing.skills.retain(|skill| holds(&told(skill)));
-        listing.skills.sort_by_key(|skill| !holds(&skill.manifest.name));
+        listing
+            .skills
+            .sort_by_key(|skill| !holds(&skill.manifest.name));
         Ok(listing)
     }
 
     /// The skill that is meant; of several versions the newest.
     pub fn find(&self, wanted: &Wanted) -> Result<Skill, SkillError> {
         if let Versions::Exactly(version) = &wanted.versions
-            && let Some(skill) = files::read_entry(&self.dir, &format!("{}@{version}", wanted.name))?
+            && let Some(skill) =
+                files::read_entry(&self.dir, &format!("{}@{version}", wanted.name))?
         {
             return Ok(skill);
         }
         let Listing { skills, damaged } = self.list()?;
-        let fitting = skills.iter().filter(|skill| skill.manifest.name == wanted.name);
-        let fitting = fitting.filter(|skill| skill.version().is_some_and(|version| wanted.versions.fit(&version)));
+        let fitting = skills
+            .iter()
+            .filter(|skill| skill.manifest.name == wanted.name);
+        let fitting = fitting.filter(|skill| {
+            skill
+                .version()
+                .is_some_and(|version| wanted.versions.fit(&version))
+        });
         let newest = fitting.max_by_key(|skill| skill.version());
         // One that would have been taken, were it whole, is not passed over.
-        let better = |version: &Version| newest.and_then(Skill::version).is_none_or(|newest| newest < *version);
+        let better = |version: &Version| {
+            newest
+                .and_then(Skill::version)
+                .is_none_or(|newest| newest < *version)
+        };
         let is_meant = |error: &SkillError| match error {
-            SkillError::Damaged { name, .. } => name.rsplit_once('@').is_some_and(|(name, version)| {
-                let version = version.parse().ok().filter(|version| wanted.versions.fit(version));
-                name == wanted.name && version.is_some_and(|version| better(&version))
-            }),
+            SkillError::Damaged { name, .. } => {
+                name.rsplit_once('@').is_some_and(|(name, version)| {
+                    let version = version
+                        .parse()
+                        .ok()
+                        .filter(|version| wanted.versions.fit(version));
+                    name == wanted.name && version.is_some_and(|version| better(&version))
+                })
+            }
             _ => false,
         };
         if let Some(damaged) = damaged.into_iter().find(is_meant) {
@@ -260,9 +290,15 @@ impl Shelf {
     /// A skill's component, if it is undamaged.
     pub fn component(&self, skill: &Skill) -> Result<Vec<u8>, SkillError> {
         let path = self.file(skill);
-        let bytes = open::read(&path).map_err(|source| SkillError::File { path: path.clone(), source })?;
+        let bytes = open::read(&path).map_err(|source| SkillError::File {
+            path: path.clone(),
+            source,
+        })?;
         if digest_of(&bytes) != skill.digest {
-            return Err(SkillError::Damaged { name: skill.name(), path });
+            return Err(SkillError::Damaged {
+                name: skill.name(),
+                path,
+            });
         }
         Ok(bytes)
     }
@@ -271,7 +307,10 @@ impl Shelf {
     pub fn remove(&self, wanted: &Wanted) -> Result<Removed, SkillError> {
         let Versions::Exactly(version) = &wanted.versions else {
             let why = "only one version is removed at a time: `name@1.2.3`".into();
-            return Err(SkillError::Name { text: wanted.to_string(), why });
+            return Err(SkillError::Name {
+                text: wanted.to_string(),
+                why,
+            });
         };
         let name = format!("{}@{version}", wanted.name);
         let change = Change::begin(&self.dir)?;
@@ -282,7 +321,8 @@ impl Shelf {
         let Listing { skills, damaged } = self.list()?;
         // Nobody knows which components the damaged ones name: what is mended later must find its own.
         if damaged.is_empty() {
-            change.remove_components_but(&skills.into_iter().map(|skill| skill.digest).collect())?;
+            change
+                .remove_components_but(&skills.into_iter().map(|skill| skill.digest).collect())?;
         }
         Ok(Removed { name, damaged })
     }

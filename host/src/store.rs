@@ -124,7 +124,8 @@ pub struct SavedDefinition {
 impl SavedDefinition {
     /// The file that it was read from, which may be another by now, or gone.
     pub fn file(&self) -> PathBuf {
-        self.base.join(Path::new(&self.name).file_name().unwrap_or_default())
+        self.base
+            .join(Path::new(&self.name).file_name().unwrap_or_default())
     }
 }
 
@@ -265,7 +266,11 @@ pub trait Store: Send {
 
     /// Replaces `team.json` with what `fill` writes, at once. Nobody ever finds a part of it; that it is the new one
     /// survives what `durability` says, and everything from the next full append on.
-    fn write_team_json(&mut self, fill: &Fill<'_>, durability: Durability) -> Result<(), StoreError>;
+    fn write_team_json(
+        &mut self,
+        fill: &Fill<'_>,
+        durability: Durability,
+    ) -> Result<(), StoreError>;
 }
 
 /// Writes what a file is to hold, in pieces of some size: each is one write to the disk.
@@ -273,8 +278,14 @@ pub type Fill<'a> = dyn Fn(&mut dyn std::io::Write) -> std::io::Result<()> + 'a;
 
 /// The checkpoints of a state without records: the one that it is, if it is one.
 pub fn checkpoints_held(env: &Environment) -> Vec<CheckpointRow> {
-    let alone = list::Marks { name: env.lineage.name.clone(), ..list::Marks::default() };
-    list::list(env, &[alone]).into_iter().map(|listed| listed.row).collect()
+    let alone = list::Marks {
+        name: env.lineage.name.clone(),
+        ..list::Marks::default()
+    };
+    list::list(env, &[alone])
+        .into_iter()
+        .map(|listed| listed.row)
+        .collect()
 }
 
 /// The public line after these records.
@@ -302,7 +313,11 @@ pub(crate) fn checkpoint_of(event: &Event) -> Option<&CheckpointId> {
 /// What an event cost.
 fn cost_of(event: &Event) -> Usd {
     match event {
-        Event::HostCalled { call, source: Source::Live, .. } => call.cost,
+        Event::HostCalled {
+            call,
+            source: Source::Live,
+            ..
+        } => call.cost,
         _ => Usd::ZERO,
     }
 }

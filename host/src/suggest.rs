@@ -4,18 +4,28 @@
 use std::collections::BTreeSet;
 
 /// The candidate that was most likely meant, if any is close enough.
-pub(crate) fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn closest<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
     // Half of the letters wrong is still a slip in a short word and a different word in none that we use.
     within_reach(word, candidates, 0.5)
 }
 
 /// The candidate that is the same word but for a slip or two, if there is one.
-pub(crate) fn almost<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn almost<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
     within_reach(word, candidates, 0.7)
 }
 
 /// The candidate that is most alike, from 0 for nothing to 1 for all of it.
-fn within_reach<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>, least: f64) -> Option<&'a str> {
+fn within_reach<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+    least: f64,
+) -> Option<&'a str> {
     /// To compare two words takes time with the product of their lengths. No name that somebody typed is longer.
     const LONGEST_COMPARED: usize = 100;
     let word = word.to_lowercase();

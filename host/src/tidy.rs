@@ -17,7 +17,11 @@ pub fn tidy(path: &Path) -> String {
         }
     }
     let is_here = tidy.as_os_str().is_empty();
-    if is_here { ".".into() } else { tidy.display().to_string() }
+    if is_here {
+        ".".into()
+    } else {
+        tidy.display().to_string()
+    }
 }
 
 #[cfg(test)]
@@ -31,7 +35,11 @@ mod tests {
         std::os::unix::fs::symlink("a/b", home.path().join("link")).expect("a link");
         let check = |path: &str, expected: &str| {
             let shown = tidy(&home.path().join(path));
-            assert_eq!(shown, home.path().join(expected).display().to_string(), "{path}");
+            assert_eq!(
+                shown,
+                home.path().join(expected).display().to_string(),
+                "{path}"
+            );
         };
         check("a/../a/./b", "a/b");
         check("a/b/../../x.wasm", "x.wasm");

@@ -32,13 +32,18 @@ pub(crate) fn state() -> Option<PathBuf> {
 pub(crate) fn temporary() -> io::Result<PathBuf> {
     let place = std::env::temp_dir().join(temporary_name());
     match DirBuilder::new().mode(0o700).create(&place) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(without_temporary(&error)),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            return Err(without_temporary(&error));
+        }
         _ => {}
     }
     // Somebody else may have been there first.
     let meta = fs::symlink_metadata(&place)?;
     if !meta.is_dir() || !is_private(&meta) {
-        return Err(io::Error::other(format!("`{}` is not a private directory of this user", place.display())));
+        return Err(io::Error::other(format!(
+            "`{}` is not a private directory of this user",
+            place.display()
+        )));
     }
     Ok(place)
 }
@@ -73,7 +78,9 @@ pub(crate) fn home() -> Option<PathBuf> {
 }
 
 fn absolute(variable: &str) -> Option<PathBuf> {
-    std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute())
+    std::env::var_os(variable)
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute())
 }
 
 fn can_be_directory(path: &Path) -> bool {
@@ -85,7 +92,10 @@ fn can_be_directory(path: &Path) -> bool {
 
 /// Returns whether an error says that nothing is in a place: also where something on the way to it is no directory.
 pub(crate) fn is_absent(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
 }
 
 /// Why a directory cannot be used for what nobody else may change.
@@ -106,13 +116,19 @@ pub(crate) fn make_private(dir: &Path) -> Result<(), Unusable> {
     let link = fs::symlink_metadata(dir)?;
     let meta = fs::metadata(dir)?;
     if link.is_symlink() && !is_own(&link) && link.uid() != ROOT {
-        return Err(Unusable::Shared("it is a link that another user made; remove it"));
+        return Err(Unusable::Shared(
+            "it is a link that another user made; remove it",
+        ));
     }
     if !is_own(&meta) {
-        return Err(Unusable::Shared("it belongs to another user; run as that one"));
+        return Err(Unusable::Shared(
+            "it belongs to another user; run as that one",
+        ));
     }
     if !is_private(&meta) {
-        return Err(Unusable::Shared("others than you can enter it; `chmod 700` it"));
+        return Err(Unusable::Shared(
+            "others than you can enter it; `chmod 700` it",
+        ));
     }
     Ok(())
 }
@@ -143,7 +159,10 @@ mod tests {
 
     fn is_refused(dir: &Path, why: &str) {
         let refusal = refusal(dir).expect(why);
-        assert!(refusal.contains(why) && refusal.contains("set XDG_CACHE_HOME"), "{refusal}");
+        assert!(
+            refusal.contains(why) && refusal.contains("set XDG_CACHE_HOME"),
+            "{refusal}"
+        );
     }
 
     #[test]
@@ -160,7 +179,10 @@ mod tests {
         fs::set_permissions(&dir, Permissions::from_mode(0o500)).unwrap();
         assert_eq!(refusal(&dir), None);
         fs::write(home.path().join("file"), "").unwrap();
-        assert!(matches!(make_private(&home.path().join("file")), Err(Unusable::Io(_))));
+        assert!(matches!(
+            make_private(&home.path().join("file")),
+            Err(Unusable::Io(_))
+        ));
     }
 
     #[test]

@@ -23,13 +23,17 @@ mod properties;
 mod schema;
 
 fn folder(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/manifest").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/manifest")
+        .join(name)
 }
 
 fn files(name: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder(name)).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());
-    let mut paths: Vec<_> = paths.filter(|p| p.extension() == Some("toml".as_ref())).collect();
+    let mut paths: Vec<_> = paths
+        .filter(|p| p.extension() == Some("toml".as_ref()))
+        .collect();
     paths.retain(|path| !path.ends_with("replies.toml"));
     paths.sort();
     assert!(!paths.is_empty());
@@ -47,11 +51,17 @@ fn good(name: &str) -> Definition {
 }
 
 fn action(role: u16, action: u16) -> Slot {
-    Slot { role: RoleId(role), part: Part::Action(ActionId(action)) }
+    Slot {
+        role: RoleId(role),
+        part: Part::Action(ActionId(action)),
+    }
 }
 
 fn think(role: u16) -> Slot {
-    Slot { role: RoleId(role), part: Part::Think }
+    Slot {
+        role: RoleId(role),
+        part: Part::Think,
+    }
 }
 
 #[test]
@@ -92,7 +102,10 @@ fn what_is_not_written_has_its_default() {
     assert_eq!(policy.budget, None);
     let role = &team.team.roles[0];
     assert_eq!(role.react, React::ByOrder);
-    let retry = Retry { retries: 0, backoff_ms: 500 };
+    let retry = Retry {
+        retries: 0,
+        backoff_ms: 500,
+    };
     assert_eq!(role.actions[0].retry, retry);
     let plugin = &team.plugins[&action(0, 0)];
     assert_eq!(plugin.component, folder("good").join("p.wasm"));
@@ -105,7 +118,10 @@ fn what_is_not_written_has_its_default() {
 fn what_is_written_is_kept() {
     let whole = good("whole.toml");
     assert_eq!(whole.idea.as_deref(), Some("write a snake game"));
-    let run = RunConfig { durability: Durability::Process, checkpoints_kept: Some(3) };
+    let run = RunConfig {
+        durability: Durability::Process,
+        checkpoints_kept: Some(3),
+    };
     assert_eq!(whole.run, run);
     let endpoint = Endpoint {
         base_url: "http://127.0.0.1:8080/v1".into(),
@@ -118,7 +134,11 @@ fn what_is_written_is_kept() {
         output: Usd::from_dollars(1.0),
         cache_read: Some(Usd::from_dollars(0.075)),
     };
-    let llm = Config { model: Some("m".into()), price, ..Config::of(Provider::OpenAi(endpoint)) };
+    let llm = Config {
+        model: Some("m".into()),
+        price,
+        ..Config::of(Provider::OpenAi(endpoint))
+    };
     assert_eq!(whole.llm, Some(llm));
     let team = &whole.team;
     assert_eq!(team.desc, "software company");
@@ -127,23 +147,65 @@ fn what_is_written_is_kept() {
     assert_eq!(team.scopes["plain"], None);
     let everyone = vec![RoleId(0), RoleId(1), RoleId(2)];
     assert_eq!(team.groups["everyone"], everyone);
-    let chooser = React::Choose { max_loop: 3, thinker: Thinker::Component };
-    let asker = React::Choose { max_loop: 1, thinker: Thinker::OnlyAction };
+    let chooser = React::Choose {
+        max_loop: 3,
+        thinker: Thinker::Component,
+    };
+    let asker = React::Choose {
+        max_loop: 1,
+        thinker: Thinker::OnlyAction,
+    };
     assert_eq!(team.roles[1].react, chooser);
     assert_eq!(team.roles[2].react, React::PlanAndAct);
     assert_eq!(team.roles[3].react, asker);
-    assert_eq!((team.roles[4].react, team.roles[4].actions.len()), (React::Human, 0));
+    assert_eq!(
+        (team.roles[4].react, team.roles[4].actions.len()),
+        (React::Human, 0)
+    );
     assert_eq!(team.routes[0].from, RoleId(0));
     assert_eq!(team.routes[0].arms[0].to, ["everyone", "<self>", "<all>"]);
     assert_eq!(team.routes[1].arms.len(), 3);
     assert!(team.routes[1].arms[2].when.is_none());
     let join = |at: usize| {
-        let Join { id, from, to, mode, deliver } = &team.joins[at];
-        (id.as_str(), from.iter().map(|id| id.0).collect::<Vec<_>>(), to.as_str(), *mode, *deliver)
+        let Join {
+            id,
+            from,
+            to,
+            mode,
+            deliver,
+        } = &team.joins[at];
+        (
+            id.as_str(),
+            from.iter().map(|id| id.0).collect::<Vec<_>>(),
+            to.as_str(),
+            *mode,
+            *deliver,
+        )
     };
-    assert_eq!(join(0), ("review", vec![2, 0, 3], "publish", Mode::Active, Deliver::Each));
-    assert_eq!(join(1), ("publish", vec![0, 3, 2], "everyone", Mode::All, Deliver::Batch));
-    assert_eq!(join(2), ("any of them", vec![3], "RoleB", Mode::Any, Deliver::Batch));
+    assert_eq!(
+        join(0),
+        (
+            "review",
+            vec![2, 0, 3],
+            "publish",
+            Mode::Active,
+            Deliver::Each
+        )
+    );
+    assert_eq!(
+        join(1),
+        (
+            "publish",
+            vec![0, 3, 2],
+            "everyone",
+            Mode::All,
+            Deliver::Batch
+        )
+    );
+    assert_eq!(
+        join(2),
+        ("any of them", vec![3], "RoleB", Mode::Any, Deliver::Batch)
+    );
     assert_eq!(team.joins.len(), 3);
 }
 
@@ -167,17 +229,26 @@ fn a_team_has_not_more_joins_than_can_be_gone_through() {
 fn plugins_get_the_teams_limits_and_their_own_on_top() {
     let whole = good("whole.toml");
     let plugin = &whole.plugins[&action(0, 0)];
-    let limits = Limits { memory_bytes: 256 << 20, fuel: Some(1000), log_bytes: 0, ..Limits::default() };
+    let limits = Limits {
+        memory_bytes: 256 << 20,
+        fuel: Some(1000),
+        log_bytes: 0,
+        ..Limits::default()
+    };
     assert_eq!(plugin.limits, limits);
     assert_eq!(whole.plugins[&action(0, 1)].limits.memory_bytes, 32 << 20);
     assert_eq!(whole.plugins[&think(1)].limits.cpu, Duration::from_secs(1));
     assert_eq!(whole.team.roles[0].actions[0].retry.retries, 0);
     assert_eq!(whole.team.roles[0].actions[1].retry.backoff_ms, 1500);
     assert!(plugin.pin.as_ref().is_some_and(|pin| pin.ends_with("ab")));
-    let config = r#"{"date":"1979-05-27T07:32:00Z","list":[1,-2,16,1.5,true],"table":{"k":"v"},"text":"t"}"#;
+    let config =
+        r#"{"date":"1979-05-27T07:32:00Z","list":[1,-2,16,1.5,true],"table":{"k":"v"},"text":"t"}"#;
     assert_eq!(plugin.config.as_str(), config);
     assert!(plugin.output_schema.is_some());
-    let dirs = [("in", "/in", Access::Read, None), ("../out", "/out", Access::Write, Some(1 << 20))];
+    let dirs = [
+        ("in", "/in", Access::Read, None),
+        ("../out", "/out", Access::Write, Some(1 << 20)),
+    ];
     let dirs = dirs.map(|(host, guest, access, max_bytes)| DirGrant {
         host: folder("good").join(host),
         guest: guest.into(),
@@ -187,11 +258,22 @@ fn plugins_get_the_teams_limits_and_their_own_on_top() {
     assert_eq!(plugin.grants.dirs, dirs);
     assert_eq!(plugin.grants.env, ["LANG"]);
     assert_eq!(plugin.grants.llm.as_ref().unwrap().calls, Some(20));
-    let http: Vec<_> = plugin.grants.http.iter().map(|g| (g.host.to_string(), g.methods.join(" "), &*g.path)).collect();
+    let http: Vec<_> = plugin
+        .grants
+        .http
+        .iter()
+        .map(|g| (g.host.to_string(), g.methods.join(" "), &*g.path))
+        .collect();
     let host = |host: &str, methods: &str| (host.to_owned(), methods.to_owned());
-    let ((a, post), (b, reads)) = (host("a.example.com", "POST"), host("*.b.org:8443", "GET HEAD"));
+    let ((a, post), (b, reads)) = (
+        host("a.example.com", "POST"),
+        host("*.b.org:8443", "GET HEAD"),
+    );
     assert_eq!(http, [(a, post, "/v1/*"), (b, reads, "/*")]);
-    assert_eq!(plugin.grants.secrets().collect::<Vec<_>>(), ["TOKEN", "OTHER", "TOKEN"]);
+    assert_eq!(
+        plugin.grants.secrets().collect::<Vec<_>>(),
+        ["TOKEN", "OTHER", "TOKEN"]
+    );
 }
 
 #[test]
@@ -240,12 +322,17 @@ fn a_role_that_nothing_chooses_for_is_not_ready() {
 fn a_role_with_one_action_needs_nothing_that_chooses() {
     let smallest = fs::read_to_string(folder("good").join("smallest.toml")).unwrap();
     let thinker = |more: &str, llm: &str| {
-        let text = smallest.replace("[[role]]", &format!("{llm}[[role]]\nreact = \"react\"\n{more}"));
+        let text = smallest.replace(
+            "[[role]]",
+            &format!("{llm}[[role]]\nreact = \"react\"\n{more}"),
+        );
         let team = Definition::parse(&text, "team.toml", &folder("good")).unwrap();
         // Its component is not there.
         let error = team.check_ready().unwrap_err().to_string();
         assert!(!error.contains("nothing chooses"), "{error}");
-        let React::Choose { thinker, .. } = team.team.roles[0].react else { panic!("it chooses") };
+        let React::Choose { thinker, .. } = team.team.roles[0].react else {
+            panic!("it chooses")
+        };
         thinker
     };
     let llm = "[llm]\nprovider = \"openai\"\nbase_url = \"http://127.0.0.1:1\"\nmodel = \"m\"\n";
@@ -253,7 +340,10 @@ fn a_role_with_one_action_needs_nothing_that_chooses() {
     assert_eq!(thinker("max_react_loop = 3", ""), Thinker::OnlyAction);
     assert_eq!(thinker("", llm), Thinker::OnlyAction);
     assert_eq!(thinker("max_react_loop = 3", llm), Thinker::Model);
-    assert_eq!(thinker("think = { component = \"p.wasm\" }", llm), Thinker::Component);
+    assert_eq!(
+        thinker("think = { component = \"p.wasm\" }", llm),
+        Thinker::Component
+    );
 }
 
 #[test]
@@ -263,14 +353,26 @@ fn later_problems_are_shown_where_the_component_is_written() {
         let text = problem.to_string();
         assert!(text.contains(place) && text.contains("broken"), "{text}");
     };
-    check(whole.at_component(action(0, 0), "broken"), "whole.toml:62:13");
+    check(
+        whole.at_component(action(0, 0), "broken"),
+        "whole.toml:62:13",
+    );
     check(whole.at_pin(action(0, 0), "broken"), "whole.toml:63:10");
     check(whole.at_pin(action(0, 1), "broken"), "whole.toml:78:13");
-    check(whole.at_allow(action(0, 0), "broken", "x"), "whole.toml:70:1");
-    check(whole.at_allow(action(0, 1), "broken", "x"), "whole.toml:76:1");
+    check(
+        whole.at_allow(action(0, 0), "broken", "x"),
+        "whole.toml:70:1",
+    );
+    check(
+        whole.at_allow(action(0, 1), "broken", "x"),
+        "whole.toml:76:1",
+    );
     check(whole.at_component(think(1), "broken"), "whole.toml:87:13");
     check(whole.at_component(think(0), "broken"), "error: broken");
-    check(whole.at_secret("TOKEN", "broken").unwrap(), "whole.toml:75:12");
+    check(
+        whole.at_secret("TOKEN", "broken").unwrap(),
+        "whole.toml:75:12",
+    );
     assert!(whole.at_secret("NONE", "broken").is_none());
 }
 

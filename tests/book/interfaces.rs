@@ -47,11 +47,19 @@ fn sections(wit: &str) -> Vec<Section> {
 fn page() -> String {
     let mut text = HEAD.to_owned();
     for file in FILES {
-        let wit = fs::read_to_string(project().join("wit").join(file).with_extension("wit")).unwrap();
+        let wit =
+            fs::read_to_string(project().join("wit").join(file).with_extension("wit")).unwrap();
         for Section { title, about, body } in sections(&wit) {
             let (kind, name) = title.split_once(' ').expect("a kind and a name");
-            let title = if kind == "world" { format!("World `{name}`") } else { format!("`{name}`") };
-            text.push_str(&format!("\n## {title}\n\n{}\n\n```wit\n{body}```\n", about.join("\n")));
+            let title = if kind == "world" {
+                format!("World `{name}`")
+            } else {
+                format!("`{name}`")
+            };
+            text.push_str(&format!(
+                "\n## {title}\n\n{}\n\n```wit\n{body}```\n",
+                about.join("\n")
+            ));
         }
     }
     text
@@ -65,13 +73,20 @@ fn the_page_of_the_interfaces_is_what_the_wit_says() {
         fs::write(&file, &written).unwrap();
     }
     let there = fs::read_to_string(&file).unwrap();
-    assert!(there == written, "wit.md is not what `wit/` says: run this test with BLESS=1");
+    assert!(
+        there == written,
+        "wit.md is not what `wit/` says: run this test with BLESS=1"
+    );
 }
 
 #[test]
 fn every_file_of_the_interfaces_is_on_the_page() {
-    let entries = fs::read_dir(project().join("wit")).unwrap().map(|entry| entry.unwrap().path());
-    let mut there: Vec<String> = entries.map(|path| path.file_stem().unwrap().to_string_lossy().into_owned()).collect();
+    let entries = fs::read_dir(project().join("wit"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let mut there: Vec<String> = entries
+        .map(|path| path.file_stem().unwrap().to_string_lossy().into_owned())
+        .collect();
     there.sort();
     let mut listed = FILES.to_vec();
     listed.sort_unstable();

@@ -19,13 +19,20 @@ static UNSTEADY: LazyLock<[(Regex, &str); 6]> = LazyLock::new(|| {
 });
 
 fn steady(text: &str) -> String {
-    let taken = |text: String, (pattern, name): &(Regex, &str)| pattern.replace_all(&text, *name).into_owned();
+    let taken = |text: String, (pattern, name): &(Regex, &str)| {
+        pattern.replace_all(&text, *name).into_owned()
+    };
     in_order(&UNSTEADY.iter().fold(text.trim_end().to_owned(), taken))
 }
 
 /// With what is said of the actions of one step by their names.
 fn in_order(text: &str) -> String {
-    let step = |line: &&str| line.strip_prefix("ELAPSED")?.split_whitespace().nth(1).map(str::to_owned);
+    let step = |line: &&str| {
+        line.strip_prefix("ELAPSED")?
+            .split_whitespace()
+            .nth(1)
+            .map(str::to_owned)
+    };
     let mut lines: Vec<&str> = text.lines().collect();
     for same in lines.chunk_by_mut(|one, next| step(one).is_some() && step(one) == step(next)) {
         same.sort_unstable();
@@ -43,10 +50,12 @@ pub fn fits(shown: &str, actual: &str) -> bool {
 fn lines_fit(shown: &[&str], actual: &[&str]) -> bool {
     match shown.split_first() {
         None => actual.is_empty(),
-        Some((&"...", rest)) => (0..=actual.len()).any(|skipped| lines_fit(rest, &actual[skipped..])),
-        Some((line, rest)) => {
-            actual.split_first().is_some_and(|(first, more)| line_fits(line, first) && lines_fit(rest, more))
+        Some((&"...", rest)) => {
+            (0..=actual.len()).any(|skipped| lines_fit(rest, &actual[skipped..]))
         }
+        Some((line, rest)) => actual
+            .split_first()
+            .is_some_and(|(first, more)| line_fits(line, first) && lines_fit(rest, more)),
     }
 }
 
@@ -54,14 +63,20 @@ fn line_fits(shown: &str, actual: &str) -> bool {
     match shown.trim_end().split_once("[..]") {
         None => shown.trim_end() == actual.trim_end(),
         Some((start, rest)) => actual.strip_prefix(start).is_some_and(|after| {
-            after.char_indices().map(|(at, _)| at).chain([after.len()]).any(|at| line_fits(rest, &after[at..]))
+            after
+                .char_indices()
+                .map(|(at, _)| at)
+                .chain([after.len()])
+                .any(|at| line_fits(rest, &after[at..]))
         }),
     }
 }
 
 #[test]
 fn outputs_fit_as_far_as_they_are_shown() {
-    let check = |shown: &str, actual: &str, expected: bool| assert_eq!(fits(shown, actual), expected, "{shown}");
+    let check = |shown: &str, actual: &str, expected: bool| {
+        assert_eq!(fits(shown, actual), expected, "{shown}")
+    };
     check("a\nb\n", "a\nb", true);
     check("a\n", "a\nb", false);
     check("a\n...\n", "a\nb\nc", true);
@@ -80,7 +95,11 @@ fn outputs_fit_as_far_as_they_are_shown() {
     check("a [..] c", "a b c", true);
     check("a [..] c", "a b d", false);
     check("[..]s done", "0.1s done", true);
-    check("run 0123456789ab at 2026-01-01T00:00:00.000Z", "run ba9876543210 at 2027-02-02T11:22:33.444Z", true);
+    check(
+        "run 0123456789ab at 2026-01-01T00:00:00.000Z",
+        "run ba9876543210 at 2027-02-02T11:22:33.444Z",
+        true,
+    );
     check("   12.5s  step 0", "    0.1s  step 0", true);
     check("    0.1s  step 0", "    0.1s  step 1", false);
 }

@@ -36,27 +36,43 @@ llm = { models = ["*"] }
 "#;
 
 fn team(of_team: &str, parallel: usize, roles: &[&str]) -> String {
-    let head = HEAD.replace("TEAM", of_team).replace("PARALLEL", &parallel.to_string());
-    roles.iter().fold(head, |text, name| text + &ROLE.replace("NAME", name))
+    let head = HEAD
+        .replace("TEAM", of_team)
+        .replace("PARALLEL", &parallel.to_string());
+    roles
+        .iter()
+        .fold(head, |text, name| text + &ROLE.replace("NAME", name))
 }
 
 /// Lets the model take some time, so that who asks meanwhile finds too little.
 fn slow(place: &Place, delay: &str) {
-    place.write("replies.toml", format!("[[reply]]\ntext = \"r\"\ninput = 5\noutput = 5\ndelay = \"{delay}\"\n"));
+    place.write(
+        "replies.toml",
+        format!("[[reply]]\ntext = \"r\"\ninput = 5\noutput = 5\ndelay = \"{delay}\"\n"),
+    );
 }
 
 fn started(lines: &[Value]) -> Vec<u64> {
-    stream::of_kind(lines, "action-started").iter().map(|line| line["attempt"].as_u64().unwrap()).collect()
+    stream::of_kind(lines, "action-started")
+        .iter()
+        .map(|line| line["attempt"].as_u64().unwrap())
+        .collect()
 }
 
 #[test]
 fn whoever_finds_too_little_only_because_it_is_held_back_for_others_waits_for_it() {
-    for (of_team, parallel) in [("investment = 100", 1), ("investment = 100", 8), ("tokens = 100", 8)] {
+    for (of_team, parallel) in [
+        ("investment = 100", 1),
+        ("investment = 100", 8),
+        ("tokens = 100", 8),
+    ] {
         let place = place(&team(of_team, parallel, &["A", "B", "C", "D", "E", "F"]));
         slow(&place, "20ms");
         let lines = place.run().expect(0).events();
-        let said: Vec<&Value> =
-            stream::of_kind(&lines, "action-finished").iter().map(|line| &line["output"]["content"]).collect();
+        let said: Vec<&Value> = stream::of_kind(&lines, "action-finished")
+            .iter()
+            .map(|line| &line["output"]["content"])
+            .collect();
         assert_eq!(said, ["first"; 6], "{of_team}, {parallel} at once");
         assert_eq!(started(&lines), [1; 6], "{of_team}, {parallel} at once");
         assert_eq!(budget(&place)["total"], 6.0);
@@ -70,8 +86,14 @@ fn whoever_waits_is_suspended_once_it_is_spent_that_was_held_back() {
     slow(&place, "20ms");
     let lines = place.run().expect(5).events();
     assert_eq!((live(&place), started(&lines)), (2, vec![1; 4]));
-    assert_eq!(stream::of_kind(&lines, "action-suspended").len(), 2, "each of them once");
-    place.host(&["run", "--recover_path", "store", "--investment", "9"]).expect(0);
+    assert_eq!(
+        stream::of_kind(&lines, "action-suspended").len(),
+        2,
+        "each of them once"
+    );
+    place
+        .host(&["run", "--recover_path", "store", "--investment", "9"])
+        .expect(0);
     assert_eq!((live(&place), &budget(&place)["total"]), (4, &4.0.into()));
     place.host(&["replay", "store", "--verify"]).expect(0);
 }
@@ -81,7 +103,9 @@ fn calls_made_together_by_several_do_not_wait_for_each_other_forever() {
     let three = |name: &str| {
         let steps = ROLE.find("config").unwrap()..ROLE.find("[role.action.allow]").unwrap();
         let config = "config = { prompts = [\"1\", \"2\", \"3\"] }\n";
-        ROLE.replace(&ROLE[steps], config).replace("probe.wasm", "gather.wasm").replace("NAME", name)
+        ROLE.replace(&ROLE[steps], config)
+            .replace("probe.wasm", "gather.wasm")
+            .replace("NAME", name)
     };
     // Two calls are under way at most: for each, 1025 tokens are held back.
     let text = team("tokens = 1100", 8, &["C"]) + &three("A") + &three("B");
@@ -104,12 +128,17 @@ fn nothing_is_recorded_of_a_call_that_waits_whether_the_run_is_stopped_or_killed
         slow(&place, if signal == Signal::INT { "2s" } else { "60s" });
         let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
         process.until("action-started", Some("B"));
-        while ["A", "B"].iter().all(|role| held_back_now(&place, role).is_none()) {}
+        while ["A", "B"]
+            .iter()
+            .all(|role| held_back_now(&place, role).is_none())
+        {}
         process.signal(signal);
         process.end();
         assert_eq!(live(&place), usize::from(signal == Signal::INT));
         slow(&place, "0s");
-        place.host(&["run", "--recover_path", "store", "--investment", "1000"]).expect(0);
+        place
+            .host(&["run", "--recover_path", "store", "--investment", "1000"])
+            .expect(0);
         assert_eq!(live(&place), 2);
     }
 }
@@ -117,13 +146,17 @@ fn nothing_is_recorded_of_a_call_that_waits_whether_the_run_is_stopped_or_killed
 #[test]
 fn whoever_waits_for_others_does_so_within_its_time() {
     let limited = "[role.action.limits]\ntimeout = \"2s\"\n[role.action.allow]";
-    let place = place(&team("investment = 100", 8, &["A", "B"]).replace("[role.action.allow]", limited));
+    let place =
+        place(&team("investment = 100", 8, &["A", "B"]).replace("[role.action.allow]", limited));
     slow(&place, "60s");
     let mut process = place.start(&["run", "team.toml", "--storage", "store", "--events", "-"]);
     // The other one, whose call is paid for, is kept open for its answer.
     let failed = process.until("action-failed", None);
     assert_eq!(failed["fault"], "timeout");
     let other = if failed["role"] == "A" { "B" } else { "A" };
-    assert!(held_back_now(&place, other).is_some(), "the one that waited has failed: {failed}");
+    assert!(
+        held_back_now(&place, other).is_some(),
+        "the one that waited has failed: {failed}"
+    );
     process.kill();
 }

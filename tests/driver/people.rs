@@ -13,11 +13,20 @@ use strata_host::services::human::Question;
 use super::{role, run, team};
 
 fn question() -> Question {
-    Question { text: "how many?".into(), schema: None, choices: Vec::new(), expires_s: None, default: None }
+    Question {
+        text: "how many?".into(),
+        schema: None,
+        choices: Vec::new(),
+        expires_s: None,
+        default: None,
+    }
 }
 
 fn say(text: &str) -> strata_host::sandbox::Ended {
-    ended(Ok(returned(Value::Output(Draft { content: text.into(), ..Draft::default() }))))
+    ended(Ok(returned(Value::Output(Draft {
+        content: text.into(),
+        ..Draft::default()
+    }))))
 }
 
 /// An attempt that holds something while it asks.
@@ -31,7 +40,9 @@ fn asking(held: Arc<()>) -> impl Fn(Call, Gateway) -> Calling + Send + Sync + 's
         assert!(call.attempt == 1 || weak.upgrade().is_none());
         Box::pin(async move {
             match gateway.ask(Ask::Person(question())).await {
-                Some(Answer::Person(Answered::Given(value))) => say(&format!("got {}", value.as_str())),
+                Some(Answer::Person(Answered::Given(value))) => {
+                    say(&format!("got {}", value.as_str()))
+                }
                 // The attempt is over; the driver must not take this for its end.
                 _ => {
                     drop(held);
@@ -44,19 +55,25 @@ fn asking(held: Arc<()>) -> impl Fn(Call, Gateway) -> Calling + Send + Sync + 's
 
 #[test]
 fn an_attempt_that_asks_gives_back_what_it_held_while_others_are_at_work() {
-    let team = team(vec![role("A", "UserRequirement", &["Ask"]), role("B", "UserRequirement", &["Watch"])]);
+    let team = team(vec![
+        role("A", "UserRequirement", &["Ask"]),
+        role("B", "UserRequirement", &["Watch"]),
+    ]);
     let held = Arc::new(());
     let weak = Arc::downgrade(&held);
-    let sandbox = ScriptedSandbox::new().with("A", "Ask", asking(held)).with("B", "Watch", move |_, _| {
-        let weak = weak.clone();
-        Box::pin(async move {
-            // Ends only when the other attempt is gone.
-            while weak.upgrade().is_some() {
-                tokio::task::yield_now().await;
-            }
-            say("it is gone")
-        })
-    });
+    let sandbox =
+        ScriptedSandbox::new()
+            .with("A", "Ask", asking(held))
+            .with("B", "Watch", move |_, _| {
+                let weak = weak.clone();
+                Box::pin(async move {
+                    // Ends only when the other attempt is gone.
+                    while weak.upgrade().is_some() {
+                        tokio::task::yield_now().await;
+                    }
+                    say("it is gone")
+                })
+            });
     let ran = run(&team, &sandbox, &[], None);
     assert_eq!(ran.status.unwrap(), Status::Waiting);
     assert_eq!(ran.env.history.len(), 2);
@@ -75,6 +92,9 @@ fn an_attempt_that_asks_gives_back_what_it_held_while_others_are_at_work() {
     records.push(record);
     let ran = run(&team, &sandbox, &records, None);
     assert_eq!(ran.status.unwrap(), Status::Done);
-    assert_eq!(ran.env.message(*ran.env.history.last().unwrap()).content, "got 7");
+    assert_eq!(
+        ran.env.message(*ran.env.history.last().unwrap()).content,
+        "got 7"
+    );
     assert_eq!(sandbox.calls().len(), 3, "who was done is not called again");
 }

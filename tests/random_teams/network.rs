@@ -47,13 +47,25 @@ fn feed(text: &mut String, role: u64, dice: &mut Dice) {
     if from.is_empty() {
         from.push(dice.below(role));
     }
-    let to = if from.len() > 1 { format!("j{role}") } else { format!("R{role}") };
+    let to = if from.len() > 1 {
+        format!("j{role}")
+    } else {
+        format!("R{role}")
+    };
     for source in &from {
         writeln!(text, "[[route]]\nfrom = \"R{source}\"\nto = [\"{to}\"]").unwrap();
     }
     if from.len() > 1 {
-        let sources: Vec<String> = from.iter().rev().map(|source| format!("\"R{source}\"")).collect();
-        let deliver = if role + 1 == ROLES { dice.pick(&["batch", "each"]) } else { "batch" };
+        let sources: Vec<String> = from
+            .iter()
+            .rev()
+            .map(|source| format!("\"R{source}\""))
+            .collect();
+        let deliver = if role + 1 == ROLES {
+            dice.pick(&["batch", "each"])
+        } else {
+            "batch"
+        };
         writeln!(
             text,
             "[[join]]\nid = \"{to}\"\nfrom = [{}]\nto = \"R{role}\"\ndeliver = \"{deliver}\"",
@@ -66,15 +78,34 @@ fn feed(text: &mut String, role: u64, dice: &mut Dice) {
 /// What is saved of such a team, without what depends on when things happened.
 pub fn outcome(team: &Value) -> Value {
     let message = |message: &Value| format!("{}: {}", message["cause_by"], message["content"]);
-    let messages = |list: &Value| list.as_array().into_iter().flatten().map(message).collect::<Vec<_>>();
+    let messages = |list: &Value| {
+        list.as_array()
+            .into_iter()
+            .flatten()
+            .map(message)
+            .collect::<Vec<_>>()
+    };
     let mut history = messages(&team["env"]["history"]["storage"]);
     history.sort_unstable();
     let roles = team["env"]["roles"].as_object().expect("roles").iter();
-    let memories: Vec<_> = roles.map(|(name, role)| (name, messages(&role["rc"]["memory"]["storage"]))).collect();
+    let memories: Vec<_> = roles
+        .map(|(name, role)| (name, messages(&role["rc"]["memory"]["storage"])))
+        .collect();
     let mut state = team["strata"]["state"].clone();
-    if let Some(list) = state.pointer_mut("/env/list/k").and_then(Value::as_array_mut) {
+    if let Some(list) = state
+        .pointer_mut("/env/list/k")
+        .and_then(Value::as_array_mut)
+    {
         list.sort_by_key(Value::to_string);
     }
     let strata = &team["strata"];
-    json!([history, memories, state, strata["status"], strata["joins"], strata["buffers"], strata["faults"]])
+    json!([
+        history,
+        memories,
+        state,
+        strata["status"],
+        strata["joins"],
+        strata["buffers"],
+        strata["faults"]
+    ])
 }

@@ -46,8 +46,11 @@ pub fn team(dice: &mut Dice) -> String {
         }
         for action in 0..actions {
             let plans = react == "plan_and_act" && action == 0;
-            let steps =
-                if plans { "FAULT { plan = [\"t1\", \"t2\", \"t3\"] }".into() } else { steps(role, &joins, dice) };
+            let steps = if plans {
+                "FAULT { plan = [\"t1\", \"t2\", \"t3\"] }".into()
+            } else {
+                steps(role, &joins, dice)
+            };
             write!(
                 text,
                 "[[role.action]]\nname = \"L{role}{action}\"\ncomponent = \"probe.wasm\"\nconfig = {{ steps = [{steps}] }}\n"
@@ -61,7 +64,11 @@ pub fn team(dice: &mut Dice) -> String {
     for role in 0..ROLES - 1 {
         if dice.one_in(6) {
             let to = later(role, dice);
-            writeln!(text, "[[route]]\nfrom = \"R{role}\"\nto = [\"{to}\"]\nlabel = \"onward\"").unwrap();
+            writeln!(
+                text,
+                "[[route]]\nfrom = \"R{role}\"\nto = [\"{to}\"]\nlabel = \"onward\""
+            )
+            .unwrap();
         }
     }
     text
@@ -91,7 +98,12 @@ fn joins(dice: &mut Dice) -> Vec<Join> {
         && dice.one_in(2)
     {
         first.to = "j1".into();
-        let more: Vec<u64> = first.from.iter().copied().filter(|role| !second.from.contains(role)).collect();
+        let more: Vec<u64> = first
+            .from
+            .iter()
+            .copied()
+            .filter(|role| !second.from.contains(role))
+            .collect();
         second.from.extend(more);
         second.to = "last".into();
     }
@@ -128,7 +140,11 @@ fn watched(role: u64, dice: &mut Dice) -> String {
         labels.push("\"UserRequirement\"".to_owned());
     }
     for earlier in 0..role {
-        labels.extend((0..3).filter(|_| dice.one_in(2)).map(|action| format!("\"L{earlier}{action}\"")));
+        labels.extend(
+            (0..3)
+                .filter(|_| dice.one_in(2))
+                .map(|action| format!("\"L{earlier}{action}\"")),
+        );
     }
     labels.join(", ")
 }
@@ -144,14 +160,24 @@ fn steps(role: u64, joins: &[Join], dice: &mut Dice) -> String {
                 let scope = dice.pick(&["list", "newest"]);
                 format!("{{ set = \"k\", value = \"R{role}\", scope = \"{scope}\" }}")
             }
-            3 => format!("{{ set = \"k\", value = {}, scope = \"{}\" }}", dice.below(9), dice.pick(&["sum", "top"])),
-            4 => format!("{{ set = \"k\", value = {{ R{role} = {} }}, scope = \"map\" }}", dice.below(9)),
+            3 => format!(
+                "{{ set = \"k\", value = {}, scope = \"{}\" }}",
+                dice.below(9),
+                dice.pick(&["sum", "top"])
+            ),
+            4 => format!(
+                "{{ set = \"k\", value = {{ R{role} = {} }}, scope = \"map\" }}",
+                dice.below(9)
+            ),
             5 => {
                 let scope = dice.pick(&["list", "sum", "top", "map", "newest"]);
                 format!("{{ get = \"k\", scope = \"{scope}\" }}")
             }
             6 if role + 1 < ROLES => {
-                let join = joins.iter().find(|join| join.from.contains(&role)).filter(|_| dice.one_in(2));
+                let join = joins
+                    .iter()
+                    .find(|join| join.from.contains(&role))
+                    .filter(|_| dice.one_in(2));
                 let to = join.map_or_else(|| later(role, dice), |join| join.id.into());
                 format!("{{ emit = \"aside\", to = [\"{to}\"], cause = \"Aside\" }}")
             }

@@ -27,7 +27,11 @@ pub fn page() -> String {
 fn add(page: &mut String, place: &Place, path: &[&str]) {
     let help = help(place, path);
     let level = "#".repeat(path.len() + 1);
-    *page += &format!("{level} {}\n\n```text\n{}\n```\n\n", path.join(" "), help.trim_end());
+    *page += &format!(
+        "{level} {}\n\n```text\n{}\n```\n\n",
+        path.join(" "),
+        help.trim_end()
+    );
     if path.len() < DEEPEST {
         for command in commands(&help) {
             add(page, place, &[path, &[&command]].concat());
@@ -43,14 +47,23 @@ fn help(place: &Place, path: &[&str]) -> String {
 
 /// The commands that a help lists.
 fn commands(help: &str) -> Vec<String> {
-    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let listed = help
+        .lines()
+        .skip_while(|line| *line != "Commands:")
+        .skip(1)
+        .take_while(|line| !line.is_empty());
     // Longer descriptions go on in the next line, further in.
     let named = listed.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
-    let names = named.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help");
+    let names = named
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help");
     names.map(str::to_owned).collect()
 }
 
 fn exit_codes(help: &str) -> &str {
     let at = help.find("Exit codes:").expect("the help tells them");
-    help[at..].trim_start_matches("Exit codes:").trim_start_matches('\n').trim_end()
+    help[at..]
+        .trim_start_matches("Exit codes:")
+        .trim_start_matches('\n')
+        .trim_end()
 }

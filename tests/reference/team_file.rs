@@ -20,22 +20,33 @@ a number with `ms`, `s`, `m` or `h`. Paths are relative to the file.
 ";
 
 /// The order of the tables, as files have them.
-const ORDER: [&str; 10] = ["schema", "team", "env", "limits", "run", "trust", "llm", "role", "route", "join"];
+const ORDER: [&str; 10] = [
+    "schema", "team", "env", "limits", "run", "trust", "llm", "role", "route", "join",
+];
 /// Where examples are from.
 const EXAMPLES: [&str; 4] = ["whole", "scripted", "skills", "outside"];
 /// The longest example.
 const EXAMPLE: usize = 60;
 
 pub fn page() -> String {
-    let schema: Value = serde_json::from_str(&Place::empty().host(&["schema"]).expect(0).stdout).unwrap();
-    let mut pages = Pages { schema: schema.clone(), examples: examples(), told: Vec::new(), page: HEAD.to_owned() };
+    let schema: Value =
+        serde_json::from_str(&Place::empty().host(&["schema"]).expect(0).stdout).unwrap();
+    let mut pages = Pages {
+        schema: schema.clone(),
+        examples: examples(),
+        told: Vec::new(),
+        page: HEAD.to_owned(),
+    };
     pages.table(&Path::default(), &schema);
     pages.page.trim_end().to_owned() + "\n"
 }
 
 fn examples() -> Vec<toml::Value> {
     let file = |name: &str| {
-        let path = project().join("host/tests/manifest/good").join(name).with_extension("toml");
+        let path = project()
+            .join("host/tests/manifest/good")
+            .join(name)
+            .with_extension("toml");
         toml::Value::Table(fs::read_to_string(path).unwrap().parse().unwrap())
     };
     EXAMPLES.map(file).to_vec()
@@ -58,7 +69,11 @@ impl Path {
     /// How it is written: `[env.scope.NAME]`.
     fn head(&self) -> String {
         let path = self.keys.join(".");
-        if self.listed { format!("[[{path}]]") } else { format!("[{path}]") }
+        if self.listed {
+            format!("[[{path}]]")
+        } else {
+            format!("[{path}]")
+        }
     }
 }
 
@@ -74,7 +89,11 @@ struct Pages {
 impl Pages {
     /// Tells of a table, then of those in it.
     fn table(&mut self, path: &Path, schema: &Value) {
-        let title = if path.keys.is_empty() { "At the top".to_owned() } else { format!("`{}`", path.head()) };
+        let title = if path.keys.is_empty() {
+            "At the top".to_owned()
+        } else {
+            format!("`{}`", path.head())
+        };
         self.page += &format!("## {title}\n\n");
         if let Some(about) = schema["description"].as_str() {
             self.page += &format!("{about}\n\n");
@@ -91,7 +110,11 @@ impl Pages {
         self.page += "\n";
         for (path, schema) in below {
             let whole = self.resolve(&schema);
-            match self.told.iter().find(|(keys, _)| *keys == whole["properties"]) {
+            match self
+                .told
+                .iter()
+                .find(|(keys, _)| *keys == whole["properties"])
+            {
                 Some((_, elsewhere)) => {
                     let (here, there) = (path.head(), elsewhere.head());
                     self.page += &format!("## `{here}`\n\nAs `{there}`.\n\n");
@@ -102,12 +125,30 @@ impl Pages {
     }
 
     fn row(&mut self, path: &Path, table: &Value, (key, schema): (&str, &Value)) {
-        let needed = table["required"].as_array().is_some_and(|names| names.iter().any(|name| name == key));
-        let name = if needed { format!("**`{key}`**") } else { format!("`{key}`") };
-        let default = schema.get("default").map(|value| format!("`{value}`")).unwrap_or_default();
+        let needed = table["required"]
+            .as_array()
+            .is_some_and(|names| names.iter().any(|name| name == key));
+        let name = if needed {
+            format!("**`{key}`**")
+        } else {
+            format!("`{key}`")
+        };
+        let default = schema
+            .get("default")
+            .map(|value| format!("`{value}`"))
+            .unwrap_or_default();
         let about = schema["description"].as_str().unwrap_or_default();
-        let example = self.example(&path.below(key, false)).map(|text| format!("`{text}`")).unwrap_or_default();
-        let row = [name, kind(&self.schema, schema), cell(&default), cell(about), cell(&example)];
+        let example = self
+            .example(&path.below(key, false))
+            .map(|text| format!("`{text}`"))
+            .unwrap_or_default();
+        let row = [
+            name,
+            kind(&self.schema, schema),
+            cell(&default),
+            cell(about),
+            cell(&example),
+        ];
         self.page += &format!("| {} |\n", row.join(" | "));
     }
 
@@ -118,34 +159,56 @@ impl Pages {
 
     /// A value that a file has there.
     fn example(&self, path: &Path) -> Option<String> {
-        let found = self.examples.iter().flat_map(|file| values(file, &path.keys));
+        let found = self
+            .examples
+            .iter()
+            .flat_map(|file| values(file, &path.keys));
         let simple = found.filter(|value| value.as_table().is_none());
-        simple.map(|value| format!("{} = {value}", path.keys.last().expect("a key"))).find(|text| text.len() < EXAMPLE)
+        simple
+            .map(|value| format!("{} = {value}", path.keys.last().expect("a key")))
+            .find(|text| text.len() < EXAMPLE)
     }
 }
 
 /// The keys of a table in the order in which they are told: at the top as files have them, else by name.
 fn sorted(properties: &Map<String, Value>) -> Vec<(String, Value)> {
-    let mut keys: Vec<(String, Value)> = properties.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+    let mut keys: Vec<(String, Value)> = properties
+        .iter()
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
     if properties.contains_key("schema") {
-        keys.sort_by_key(|(key, _)| ORDER.iter().position(|name| name == key).unwrap_or(ORDER.len()));
+        keys.sort_by_key(|(key, _)| {
+            ORDER
+                .iter()
+                .position(|name| name == key)
+                .unwrap_or(ORDER.len())
+        });
     }
     keys
 }
 
 /// The table that a key holds, if it holds one, or several.
 fn inner(path: &Path, key: &str, schema: &Value) -> Option<(Path, Value)> {
-    let of_items = schema["items"].is_object().then(|| (path.below(key, true), schema["items"].clone()));
+    let of_items = schema["items"]
+        .is_object()
+        .then(|| (path.below(key, true), schema["items"].clone()));
     let named = &schema["additionalProperties"];
-    let of_names = named.is_object().then(|| (path.below(key, false).below("NAME", false), named.clone()));
-    let own = schema["properties"].is_object().then(|| (path.below(key, false), schema.clone()));
+    let of_names = named
+        .is_object()
+        .then(|| (path.below(key, false).below("NAME", false), named.clone()));
+    let own = schema["properties"]
+        .is_object()
+        .then(|| (path.below(key, false), schema.clone()));
     let found = own.or(of_items).or(of_names)?;
     let is_table = found.1["properties"].is_object() || found.1["$ref"].is_string();
     is_table.then_some(found)
 }
 
 fn resolved(whole: &Value, schema: &Value) -> Value {
-    let Some(name) = schema["$ref"].as_str().and_then(|name| name.strip_prefix("#/$defs/")) else {
+    let Some(name) = schema["$ref"]
+        .as_str()
+        .and_then(|name| name.strip_prefix("#/$defs/"))
+    else {
         return schema.clone();
     };
     let mut found = whole["$defs"][name].clone();
@@ -162,7 +225,12 @@ fn kind(whole: &Value, schema: &Value) -> String {
         return format!("`{word}`");
     }
     if let Some(words) = schema["enum"].as_array() {
-        return words.iter().filter_map(Value::as_str).map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
+        return words
+            .iter()
+            .filter_map(Value::as_str)
+            .map(|word| format!("`{word}`"))
+            .collect::<Vec<_>>()
+            .join(", ");
     }
     let example = schema["examples"][0].as_str();
     match (schema["type"].as_str(), example) {
@@ -194,13 +262,17 @@ fn range(schema: &Value) -> String {
 fn values<'a>(value: &'a toml::Value, path: &[String]) -> Vec<&'a toml::Value> {
     match (value, path.split_first()) {
         (value, None) => vec![value],
-        (toml::Value::Array(items), _) => items.iter().flat_map(|item| values(item, path)).collect(),
-        (toml::Value::Table(table), Some((key, rest))) if key == "NAME" => {
-            table.values().flat_map(|value| values(value, rest)).collect()
+        (toml::Value::Array(items), _) => {
+            items.iter().flat_map(|item| values(item, path)).collect()
         }
-        (toml::Value::Table(table), Some((key, rest))) => {
-            table.get(key).map(|value| values(value, rest)).unwrap_or_default()
-        }
+        (toml::Value::Table(table), Some((key, rest))) if key == "NAME" => table
+            .values()
+            .flat_map(|value| values(value, rest))
+            .collect(),
+        (toml::Value::Table(table), Some((key, rest))) => table
+            .get(key)
+            .map(|value| values(value, rest))
+            .unwrap_or_default(),
         _ => Vec::new(),
     }
 }

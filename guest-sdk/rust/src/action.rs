@@ -81,7 +81,12 @@ pub struct Output<T = ()> {
 impl<T> Output<T> {
     /// An output of this text, addressed to nobody in particular.
     pub fn new(content: impl Into<String>) -> Self {
-        Self { content: content.into(), data: None, to: Vec::new(), route: Vec::new() }
+        Self {
+            content: content.into(),
+            data: None,
+            to: Vec::new(),
+            route: Vec::new(),
+        }
     }
 
     /// Attaches structured content. Numbers that JSON does not have, NaN and the infinities, become null.

@@ -30,7 +30,10 @@ unsafe impl Sync for Allocator {}
 
 impl Allocator {
     const fn new() -> Self {
-        Self { room: UnsafeCell::new([0; ROOM_BYTES]), used: Cell::new(0) }
+        Self {
+            room: UnsafeCell::new([0; ROOM_BYTES]),
+            used: Cell::new(0),
+        }
     }
 
     /// Where in the room a block lies; none for one of the other allocator's.
@@ -42,8 +45,13 @@ impl Allocator {
     /// A block of the room.
     fn take(&self, layout: Layout) -> Option<*mut u8> {
         let start = self.room.get().cast::<u8>();
-        let place = self.used.get() + start.wrapping_add(self.used.get()).align_offset(layout.align());
-        let end = place.checked_add(layout.size()).filter(|end| *end <= ROOM_BYTES)?;
+        let place = self.used.get()
+            + start
+                .wrapping_add(self.used.get())
+                .align_offset(layout.align());
+        let end = place
+            .checked_add(layout.size())
+            .filter(|end| *end <= ROOM_BYTES)?;
         self.used.set(end);
         Some(start.wrapping_add(place))
     }
@@ -54,7 +62,8 @@ impl Allocator {
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise is the same.
-        self.take(layout).unwrap_or_else(|| unsafe { System.alloc(layout) })
+        self.take(layout)
+            .unwrap_or_else(|| unsafe { System.alloc(layout) })
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
@@ -130,13 +139,20 @@ mod tests {
         let allocator = Box::new(Allocator::new());
         let (first, last) = (of(16, 1, &allocator), of(16, 2, &allocator));
         // SAFETY: the blocks are of these sizes.
-        let (moved, grown) =
-            unsafe { (allocator.realloc(first, layout(16, 8), 32), allocator.realloc(last, layout(16, 8), 8)) };
+        let (moved, grown) = unsafe {
+            (
+                allocator.realloc(first, layout(16, 8), 32),
+                allocator.realloc(last, layout(16, 8), 8),
+            )
+        };
         assert_eq!((grown, bytes(grown, 8)), (last, vec![2; 8]));
         assert_ne!(moved, first);
         assert_eq!(bytes(moved, 16), [1; 16]);
         // SAFETY: the block is of this size, and the last one.
-        assert_eq!(unsafe { allocator.realloc(moved, layout(32, 8), 1000) }, moved);
+        assert_eq!(
+            unsafe { allocator.realloc(moved, layout(32, 8), 1000) },
+            moved
+        );
         // SAFETY: the block is of this size, and the last one.
         unsafe { allocator.dealloc(moved, layout(1000, 8)) };
         assert_eq!(of(1, 3, &allocator), moved);
@@ -147,7 +163,10 @@ mod tests {
         let allocator = Box::new(Allocator::new());
         let inside = of(ROOM_BYTES - 10, 1, &allocator);
         let outside = of(11, 2, &allocator);
-        assert_eq!((allocator.place(inside), allocator.place(outside)), (Some(0), None));
+        assert_eq!(
+            (allocator.place(inside), allocator.place(outside)),
+            (Some(0), None)
+        );
         // SAFETY: the blocks are of these sizes.
         unsafe {
             let moved = allocator.realloc(inside, layout(ROOM_BYTES - 10, 8), ROOM_BYTES + 1);

@@ -41,7 +41,11 @@ impl<C> Context<C> {
         if let Some(output) = self.outputs.last() {
             return output.content.clone();
         }
-        let texts: Vec<&str> = self.news.iter().map(|message| message.content.as_str()).collect();
+        let texts: Vec<&str> = self
+            .news
+            .iter()
+            .map(|message| message.content.as_str())
+            .collect();
         texts.join("\n\n")
     }
 
@@ -52,7 +56,9 @@ impl<C> Context<C> {
     pub fn data<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         match self.newest() {
             Some(message) => message.parse(),
-            None => Err(Failure::error("reading data: the activation handles no message")),
+            None => Err(Failure::error(
+                "reading data: the activation handles no message",
+            )),
         }
     }
 
@@ -73,7 +79,11 @@ impl<C> Context<C> {
                 "" => String::new(),
                 name => format!(", by {name}"),
             };
-            parts.push(format!("# {}{sender}\n\n{}", message.cause_by, message.content.trim()));
+            parts.push(format!(
+                "# {}{sender}\n\n{}",
+                message.cause_by,
+                message.content.trim()
+            ));
         }
         parts.join("\n\n")
     }
@@ -120,7 +130,11 @@ fn persona(role: &Profile) -> String {
         text.push_str(&format!(", {}", role.profile));
     }
     text.push('.');
-    for (lead, part) in [("", &role.desc), ("Your goal: ", &role.goal), ("Your constraints: ", &role.constraints)] {
+    for (lead, part) in [
+        ("", &role.desc),
+        ("Your goal: ", &role.goal),
+        ("Your constraints: ", &role.constraints),
+    ] {
         if !part.is_empty() {
             text.push_str(&format!(" {lead}{}", part.trim_end_matches('.')));
             text.push('.');
@@ -135,7 +149,10 @@ mod tests {
     use crate::testing::Call;
 
     fn message(cause_by: &str, sent_from: &str, content: &str) -> Message {
-        Message { sent_from: sent_from.to_owned(), ..Message::new(cause_by, content) }
+        Message {
+            sent_from: sent_from.to_owned(),
+            ..Message::new(cause_by, content)
+        }
     }
 
     fn context(call: Call) -> Context<()> {
@@ -148,32 +165,61 @@ mod tests {
             .news("a game\n")
             .message(message("Design", "Bob", "one file"))
             .output(message("Code", "Eve", "<p>"));
-        let expected = "# UserRequirement\n\na game\n\n# Design, by Bob\n\none file\n\n# Code, by Eve\n\n<p>";
+        let expected =
+            "# UserRequirement\n\na game\n\n# Design, by Bob\n\none file\n\n# Code, by Eve\n\n<p>";
         assert_eq!(context(call).briefing(), expected);
         let call = Call::new().task("paint").news("a house");
-        assert_eq!(context(call).briefing(), "# Task\n\npaint\n\n# UserRequirement\n\na house");
+        assert_eq!(
+            context(call).briefing(),
+            "# Task\n\npaint\n\n# UserRequirement\n\na house"
+        );
     }
 
     #[test]
     fn what_came_last_is_worked_upon() {
         let two_news = Call::new().news("a").message(message("Design", "Bob", "b"));
         let cx = context(two_news.clone());
-        assert_eq!((cx.text(), cx.newest().map(|m| m.content.as_str())), ("a\n\nb".into(), Some("b")));
+        assert_eq!(
+            (cx.text(), cx.newest().map(|m| m.content.as_str())),
+            ("a\n\nb".into(), Some("b"))
+        );
         let cx = context(two_news.output(message("Design", "Eve", "c")));
-        assert_eq!((cx.text().as_str(), cx.labelled("Design").map(|m| m.sent_from.as_str())), ("c", Some("Eve")));
+        assert_eq!(
+            (
+                cx.text().as_str(),
+                cx.labelled("Design").map(|m| m.sent_from.as_str())
+            ),
+            ("c", Some("Eve"))
+        );
         assert_eq!(cx.labelled("Poem"), None);
     }
 
     #[test]
     fn data_is_read_from_the_newest_message() {
-        let with = |data: &str| Message { data: Some(data.to_owned()), ..message("Count", "Bob", "") };
-        let cx = context(Call::new().message(with("{\"n\":1}")).output(with("{\"n\":2}")));
+        let with = |data: &str| Message {
+            data: Some(data.to_owned()),
+            ..message("Count", "Bob", "")
+        };
+        let cx = context(
+            Call::new()
+                .message(with("{\"n\":1}"))
+                .output(with("{\"n\":2}")),
+        );
         let data: std::collections::BTreeMap<String, u32> = cx.data().expect("it fits");
         assert_eq!(data["n"], 2);
         let cases = [
-            (Call::new(), "reading data: the activation handles no message"),
-            (Call::new().news("x"), "reading the data of message `UserRequirement`: it carries none"),
-            (Call::new().message(with("1")), "reading the data of message `Count`: invalid type"),
+            (
+                Call::new(),
+                "reading data: the activation handles no message",
+            ),
+            (
+                Call::new().news("x"),
+                "reading the data of message `UserRequirement`: it carries none",
+            ),
+            (
+                Call::new().message(with("1")),
+                "reading the data of message `Count`: invalid type",
+            ),
         ];
         for (call, expected) in cases {
             let failure = context(call).data::<Vec<u8>>().expect_err(expected);
@@ -185,15 +231,30 @@ mod tests {
     fn a_persona_is_what_the_team_file_says_of_the_role() {
         let profile = |parts: [&str; 5]| {
             let [name, profile, goal, constraints, desc] = parts.map(str::to_owned);
-            Profile { name, profile, goal, constraints, desc }
+            Profile {
+                name,
+                profile,
+                goal,
+                constraints,
+                desc,
+            }
         };
         let cases = [
             (["Ann", "", "", "", ""], "You are Ann."),
-            (["Ann", "Architect", "", "", "Old."], "You are Ann, Architect. Old."),
-            (["Ann", "Ann", "win", "be fair.", ""], "You are Ann. Your goal: win. Your constraints: be fair."),
+            (
+                ["Ann", "Architect", "", "", "Old."],
+                "You are Ann, Architect. Old.",
+            ),
+            (
+                ["Ann", "Ann", "win", "be fair.", ""],
+                "You are Ann. Your goal: win. Your constraints: be fair.",
+            ),
         ];
         for (parts, expected) in cases {
-            assert_eq!(context(Call::new().role(profile(parts))).persona(), expected);
+            assert_eq!(
+                context(Call::new().role(profile(parts))).persona(),
+                expected
+            );
         }
     }
 }

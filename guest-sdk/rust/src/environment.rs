@@ -8,7 +8,13 @@ pub use crate::bindings::strata::action::environment::Emission;
 impl Emission {
     /// A message of this text with the action's name as its label, addressed to nobody in particular.
     pub fn new(content: impl Into<String>) -> Self {
-        Self { content: content.into(), data: None, to: Vec::new(), cause_by: None, route: Vec::new() }
+        Self {
+            content: content.into(),
+            data: None,
+            to: Vec::new(),
+            cause_by: None,
+            route: Vec::new(),
+        }
     }
 
     /// Adds a recipient.

@@ -5,7 +5,9 @@
 use crate::bindings::exports::strata::action as exports;
 use crate::bindings::strata::action::types;
 use crate::log::{self, Level};
-use crate::{Action, Candidate, Choice, Context, Failure, Output, Planner, Situation, Task, Thinker, json};
+use crate::{
+    Action, Candidate, Choice, Context, Failure, Output, Planner, Situation, Task, Thinker, json,
+};
 use std::panic::PanicHookInfo;
 
 pub use crate::bindings::worlds;
@@ -30,8 +32,18 @@ pub fn describe<A: Action>(name: &str, version: &str, description: &str) -> hand
 /// Returns the action's failure, or that its config or data did not pass the border.
 pub fn run<A: Action>(attempt: Attempt, input: Input) -> Result<types::Output, Failure> {
     report_panics();
-    let Output { content, data, to, route } = A::run(&context(attempt, input)?)?;
-    Ok(types::Output { content, data: json::write_data(data)?, to, route })
+    let Output {
+        content,
+        data,
+        to,
+        route,
+    } = A::run(&context(attempt, input)?)?;
+    Ok(types::Output {
+        content,
+        data: json::write_data(data)?,
+        to,
+        route,
+    })
 }
 
 /// Runs a planner.
@@ -63,13 +75,15 @@ pub fn choose<T: Thinker>(attempt: Attempt, situation: thinker::Situation) -> Re
     };
     match T::choose(&situation)? {
         Choice::End => Ok(-1),
-        Choice::Run(index) => {
-            i32::try_from(index).map_err(|_| Failure::error(format!("choosing action `{index}`: no role has as many")))
-        }
+        Choice::Run(index) => i32::try_from(index)
+            .map_err(|_| Failure::error(format!("choosing action `{index}`: no role has as many"))),
     }
 }
 
-fn context<C: serde::de::DeserializeOwned>(attempt: Attempt, input: Input) -> Result<Context<C>, Failure> {
+fn context<C: serde::de::DeserializeOwned>(
+    attempt: Attempt,
+    input: Input,
+) -> Result<Context<C>, Failure> {
     Ok(Context {
         attempt,
         role: input.role,
@@ -125,7 +139,12 @@ macro_rules! action {
         $crate::__component!(PLANNING_ACTION, handler = $action, planner = $planner);
     };
     ($action:ty, thinker = $thinker:ty, planner = $planner:ty) => {
-        $crate::__component!(VERSATILE_ACTION, handler = $action, thinker = $thinker, planner = $planner);
+        $crate::__component!(
+            VERSATILE_ACTION,
+            handler = $action,
+            thinker = $thinker,
+            planner = $planner
+        );
     };
 }
 

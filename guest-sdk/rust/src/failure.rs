@@ -5,17 +5,26 @@ use crate::{Failure, FailureKind, HostError, HostErrorKind};
 impl Failure {
     /// It failed, and trying again unchanged would fail again.
     pub fn error(message: impl Into<String>) -> Self {
-        Self { kind: FailureKind::Error, message: message.into() }
+        Self {
+            kind: FailureKind::Error,
+            message: message.into(),
+        }
     }
 
     /// It failed in passing: the host may try again, within the action's `retries`.
     pub fn retryable(message: impl Into<String>) -> Self {
-        Self { kind: FailureKind::Retryable, message: message.into() }
+        Self {
+            kind: FailureKind::Retryable,
+            message: message.into(),
+        }
     }
 
     /// It needed something that the team file does not grant.
     pub fn denied(message: impl Into<String>) -> Self {
-        Self { kind: FailureKind::Denied, message: message.into() }
+        Self {
+            kind: FailureKind::Denied,
+            message: message.into(),
+        }
     }
 }
 
@@ -24,9 +33,14 @@ impl From<HostError> for Failure {
         let kind = match error.kind {
             HostErrorKind::Denied => FailureKind::Denied,
             HostErrorKind::Upstream | HostErrorKind::OutOfBudget => FailureKind::Host,
-            HostErrorKind::Invalid | HostErrorKind::NotFound | HostErrorKind::Expired => FailureKind::Error,
+            HostErrorKind::Invalid | HostErrorKind::NotFound | HostErrorKind::Expired => {
+                FailureKind::Error
+            }
         };
-        Self { kind, message: error.message }
+        Self {
+            kind,
+            message: error.message,
+        }
     }
 }
 
@@ -50,5 +64,8 @@ impl From<&str> for Failure {
 
 /// Turns a failure back into what host functions return, where one of them fails before the host is asked.
 pub(crate) fn invalid(failure: Failure) -> HostError {
-    HostError { kind: HostErrorKind::Invalid, message: failure.message }
+    HostError {
+        kind: HostErrorKind::Invalid,
+        message: failure.message,
+    }
 }

@@ -15,7 +15,8 @@ pub fn read(path: &str) -> Result<Vec<u8>, HostError> {
 /// # Errors
 /// Fails as [`read`] does, and if the content is not UTF-8.
 pub fn read_text(path: &str) -> Result<String, Failure> {
-    String::from_utf8(read(path)?).map_err(|_| Failure::error(format!("reading `{path}`: it is not UTF-8 text")))
+    String::from_utf8(read(path)?)
+        .map_err(|_| Failure::error(format!("reading `{path}`: it is not UTF-8 text")))
 }
 
 /// Creates or replaces a file, with the directories above it.

@@ -65,7 +65,10 @@ impl Request {
     /// Adds a header.
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.headers.push(Header { name: name.into(), value: value.into() });
+        self.headers.push(Header {
+            name: name.into(),
+            value: value.into(),
+        });
         self
     }
 
@@ -82,8 +85,16 @@ impl Request {
     /// Fails if the value cannot be written as JSON.
     pub fn json<T: Serialize + ?Sized>(self, value: &T) -> Result<Self, HostError> {
         let text = json::write("the body of a request", value).map_err(invalid)?;
-        let has_type = self.headers.iter().any(|header| header.name.eq_ignore_ascii_case("content-type"));
-        Ok(if has_type { self } else { self.header("content-type", "application/json") }.body(text))
+        let has_type = self
+            .headers
+            .iter()
+            .any(|header| header.name.eq_ignore_ascii_case("content-type"));
+        Ok(if has_type {
+            self
+        } else {
+            self.header("content-type", "application/json")
+        }
+        .body(text))
     }
 
     /// Lets the host put this secret in wherever its placeholder stands: in headers, the address's query, the body.
@@ -99,7 +110,8 @@ impl Request {
     /// Shows a secret as bearer token.
     #[must_use]
     pub fn bearer(self, secret: &Secret) -> Self {
-        self.secret(secret).header("authorization", format!("Bearer {secret}"))
+        self.secret(secret)
+            .header("authorization", format!("Bearer {secret}"))
     }
 
     /// Bounds how long the exchange may take.
@@ -139,7 +151,10 @@ impl Response {
 
     /// The first header with this name, in any case.
     pub fn header(&self, name: &str) -> Option<&str> {
-        let header = self.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name))?;
+        let header = self
+            .headers
+            .iter()
+            .find(|header| header.name.eq_ignore_ascii_case(name))?;
         Some(&header.value)
     }
 

@@ -34,7 +34,13 @@ pub fn ask(text: impl Into<String>) -> Result<Answer, HostError> {
 impl Question {
     /// A question that takes any answer and waits for ever.
     pub fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), schema: None, choices: Vec::new(), expires_s: None, default: None }
+        Self {
+            text: text.into(),
+            schema: None,
+            choices: Vec::new(),
+            expires_s: None,
+            default: None,
+        }
     }
 
     /// Asks for an answer that follows this JSON Schema.
@@ -57,7 +63,9 @@ impl Question {
     #[must_use]
     pub fn expires_in(mut self, time: Duration) -> Self {
         // A part of a second is not no time at all.
-        let seconds = time.as_secs().saturating_add(u64::from(time.subsec_nanos() > 0));
+        let seconds = time
+            .as_secs()
+            .saturating_add(u64::from(time.subsec_nanos() > 0));
         self.expires_s = Some(u32::try_from(seconds).unwrap_or(u32::MAX));
         self
     }

@@ -20,11 +20,14 @@ pub fn parse_config<T: DeserializeOwned>(text: &str) -> Result<T, Failure> {
 
 /// Writes what goes to the host.
 pub fn write<T: Serialize + ?Sized>(what: &str, value: &T) -> Result<String, Failure> {
-    serde_json::to_string(value).map_err(|error| Failure::error(format!("writing {what} as json: {error}")))
+    serde_json::to_string(value)
+        .map_err(|error| Failure::error(format!("writing {what} as json: {error}")))
 }
 
 /// Writes structured content; `()` and other nothings count as none.
 pub fn write_data<T: Serialize>(data: Option<T>) -> Result<Option<String>, Failure> {
-    let text = data.map(|data| write("the action's data", &data)).transpose()?;
+    let text = data
+        .map(|data| write("the action's data", &data))
+        .transpose()?;
     Ok(text.filter(|text| text != "null"))
 }

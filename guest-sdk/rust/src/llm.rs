@@ -18,7 +18,9 @@ use crate::{Failure, HostError, host, json};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-pub use crate::bindings::strata::action::llm::{ChatMessage, Reply, Request, Speaker, Tool, ToolCall, Usage};
+pub use crate::bindings::strata::action::llm::{
+    ChatMessage, Reply, Request, Speaker, Tool, ToolCall, Usage,
+};
 pub use block::CodeBlock;
 
 /// Asks the team's model one question.
@@ -37,12 +39,20 @@ pub fn ask_many(requests: &[Request]) -> Vec<Result<Reply, HostError>> {
 impl ChatMessage {
     /// One turn of a conversation.
     pub fn new(speaker: Speaker, content: impl Into<String>) -> Self {
-        Self { speaker, content: content.into(), tool_calls: Vec::new(), tool_call_id: None }
+        Self {
+            speaker,
+            content: content.into(),
+            tool_calls: Vec::new(),
+            tool_call_id: None,
+        }
     }
 
     /// The result of a tool that the model asked for, as the turn after the one in which it asked.
     pub fn tool_result(call: &ToolCall, content: impl Into<String>) -> Self {
-        Self { tool_call_id: Some(call.id.clone()), ..Self::new(Speaker::Tool, content) }
+        Self {
+            tool_call_id: Some(call.id.clone()),
+            ..Self::new(Speaker::Tool, content)
+        }
     }
 }
 
@@ -64,7 +74,8 @@ impl Request {
     /// Puts instructions above the conversation.
     #[must_use]
     pub fn system(mut self, text: impl Into<String>) -> Self {
-        self.messages.insert(0, ChatMessage::new(Speaker::System, text));
+        self.messages
+            .insert(0, ChatMessage::new(Speaker::System, text));
         self
     }
 

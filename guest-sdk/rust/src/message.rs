@@ -24,7 +24,9 @@ impl Message {
         let name = &self.cause_by;
         match &self.data {
             Some(data) => json::parse(&format!("the data of message `{name}`"), data),
-            None => Err(Failure::error(format!("reading the data of message `{name}`: it carries none"))),
+            None => Err(Failure::error(format!(
+                "reading the data of message `{name}`: it carries none"
+            ))),
         }
     }
 }

@@ -16,7 +16,10 @@ pub struct Secret {
 /// Fails if neither `allow.secrets` nor `allow.http` names it.
 pub fn named(name: &str) -> Result<Secret, HostError> {
     let placeholder = host::secrets::placeholder(name)?;
-    Ok(Secret { name: name.to_owned(), placeholder })
+    Ok(Secret {
+        name: name.to_owned(),
+        placeholder,
+    })
 }
 
 impl Secret {

@@ -39,7 +39,9 @@ impl Scope<'_> {
     /// Fails if there is no such scope or the value is not a `T`.
     pub fn get<T: DeserializeOwned>(self, key: &str) -> Result<Option<T>, Failure> {
         let what = || format!("key `{key}` of scope `{}`", self.name);
-        host::state::get(self.name, key)?.map(|text| json::parse(&what(), &text)).transpose()
+        host::state::get(self.name, key)?
+            .map(|text| json::parse(&what(), &text))
+            .transpose()
     }
 
     /// Writes a value; in a scope with a reducer, offers it to the reducer.
@@ -48,7 +50,11 @@ impl Scope<'_> {
     /// Fails if there is no such scope or the value cannot be written as JSON.
     pub fn set<T: Serialize + ?Sized>(self, key: &str, value: &T) -> Result<(), Failure> {
         let what = format!("key `{key}` of scope `{}`", self.name);
-        Ok(host::state::set(self.name, key, &json::write(&what, value)?)?)
+        Ok(host::state::set(
+            self.name,
+            key,
+            &json::write(&what, value)?,
+        )?)
     }
 
     /// Removes a key; an absent one is no error.

@@ -33,7 +33,9 @@ use crate::http;
 use crate::human::{Answer, Question, Source};
 use crate::llm::{Reply, Request, Usage};
 use crate::log::Level;
-use crate::{Action, Choice, Failure, HostError, HostErrorKind, Message, Output, Planner, Task, Thinker};
+use crate::{
+    Action, Choice, Failure, HostError, HostErrorKind, Message, Output, Planner, Task, Thinker,
+};
 use files::Directories;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -96,9 +98,17 @@ impl Host {
     /// Grants the llm and adds a reply. Replies are served in order; when none is left the llm fails.
     #[must_use]
     pub fn reply(mut self, text: impl Into<String>) -> Self {
-        let usage = Usage { input_tokens: 0, output_tokens: 0 };
-        let reply =
-            Reply { text: text.into(), data: None, tool_calls: Vec::new(), model: "scripted".to_owned(), usage };
+        let usage = Usage {
+            input_tokens: 0,
+            output_tokens: 0,
+        };
+        let reply = Reply {
+            text: text.into(),
+            data: None,
+            tool_calls: Vec::new(),
+            model: "scripted".to_owned(),
+            usage,
+        };
         self.llm.get_or_insert_default().push_back(Ok(reply));
         self
     }
@@ -111,7 +121,10 @@ impl Host {
     #[must_use]
     pub fn answer(mut self, value: impl Serialize) -> Self {
         let value = serde_json::to_string(&value).expect("a test's answer is JSON");
-        self.answers.push_back(Ok(Answer { value, source: Source::Person }));
+        self.answers.push_back(Ok(Answer {
+            value,
+            source: Source::Person,
+        }));
         self
     }
 
@@ -119,14 +132,20 @@ impl Host {
     #[must_use]
     pub fn no_answer(mut self) -> Self {
         let message = "nobody answered in time, and the question has no `default`".to_owned();
-        self.answers.push_back(Err(HostError { kind: HostErrorKind::Expired, message }));
+        self.answers.push_back(Err(HostError {
+            kind: HostErrorKind::Expired,
+            message,
+        }));
         self
     }
 
     /// Grants the llm and adds a failure in place of a reply.
     #[must_use]
     pub fn llm_error(mut self, kind: HostErrorKind, message: impl Into<String>) -> Self {
-        let error = HostError { kind, message: message.into() };
+        let error = HostError {
+            kind,
+            message: message.into(),
+        };
         self.llm.get_or_insert_default().push_back(Err(error));
         self
     }
@@ -134,7 +153,11 @@ impl Host {
     /// Grants http and adds a response. Responses are served in order; when none is left requests fail.
     #[must_use]
     pub fn response(mut self, status: u16, body: impl Into<Vec<u8>>) -> Self {
-        let response = http::Response { status, headers: Vec::new(), body: body.into() };
+        let response = http::Response {
+            status,
+            headers: Vec::new(),
+            body: body.into(),
+        };
         self.http.get_or_insert_default().push_back(Ok(response));
         self
     }
@@ -142,7 +165,10 @@ impl Host {
     /// Grants http and adds a failure in place of a response.
     #[must_use]
     pub fn http_error(mut self, kind: HostErrorKind, message: impl Into<String>) -> Self {
-        let error = HostError { kind, message: message.into() };
+        let error = HostError {
+            kind,
+            message: message.into(),
+        };
         self.http.get_or_insert_default().push_back(Err(error));
         self
     }
@@ -189,7 +215,10 @@ impl Host {
     #[must_use]
     pub fn state<T: Serialize>(mut self, scope: &str, key: &str, value: T) -> Self {
         let text = serde_json::to_string(&value).expect("a test's value is JSON");
-        self.scopes.entry(scope.to_owned()).or_default().insert(key.to_owned(), text);
+        self.scopes
+            .entry(scope.to_owned())
+            .or_default()
+            .insert(key.to_owned(), text);
         self
     }
 
@@ -239,7 +268,10 @@ impl Host {
 
     /// The last turn of each request, oldest request first.
     pub fn prompts(&self) -> Vec<&str> {
-        let turns = self.requests.iter().filter_map(|request| request.messages.last());
+        let turns = self
+            .requests
+            .iter()
+            .filter_map(|request| request.messages.last());
         turns.map(|turn| turn.content.as_str()).collect()
     }
 

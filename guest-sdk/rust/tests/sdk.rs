@@ -63,7 +63,10 @@ fn profile() -> Profile {
 }
 
 fn attempt() -> Attempt {
-    Attempt { number: 1, idempotency_key: "run/0/Ann/0".into() }
+    Attempt {
+        number: 1,
+        idempotency_key: "run/0/Ann/0".into(),
+    }
 }
 
 fn input(config: &str) -> Input {
@@ -87,10 +90,18 @@ fn config_and_data_cross_the_border_as_json() {
     ];
     for (config, content, data) in cases {
         let output = export::run::<Repeat>(attempt(), input(config)).unwrap();
-        assert_eq!((output.content.as_str(), output.data.as_deref()), (content, Some(data)));
+        assert_eq!(
+            (output.content.as_str(), output.data.as_deref()),
+            (content, Some(data))
+        );
         assert_eq!(output.to, ["Bob"]);
     }
-    assert_eq!(export::run::<Silent>(attempt(), input("null")).unwrap().data, None);
+    assert_eq!(
+        export::run::<Silent>(attempt(), input("null"))
+            .unwrap()
+            .data,
+        None
+    );
 }
 
 #[test]
@@ -98,15 +109,25 @@ fn a_config_that_does_not_fit_is_a_failure_that_says_so() {
     for config in ["{\"times\":\"often\"}", "[", "7"] {
         let failure = export::run::<Repeat>(attempt(), input(config)).unwrap_err();
         assert_eq!(failure.kind, FailureKind::Error);
-        assert!(failure.message.starts_with("reading the action's `config`"), "{}", failure.message);
+        assert!(
+            failure.message.starts_with("reading the action's `config`"),
+            "{}",
+            failure.message
+        );
     }
 }
 
 #[test]
 fn a_component_describes_itself_by_its_crate() {
     let manifest = export::describe::<Repeat>("repeat", "1.2.3", "Repeats.");
-    assert_eq!((manifest.name.as_str(), manifest.version.as_str()), ("repeat", "1.2.3"));
-    assert_eq!((manifest.description.as_str(), &manifest.needs[..]), ("Repeats.", &["llm".to_owned()][..]));
+    assert_eq!(
+        (manifest.name.as_str(), manifest.version.as_str()),
+        ("repeat", "1.2.3")
+    );
+    assert_eq!(
+        (manifest.description.as_str(), &manifest.needs[..]),
+        ("Repeats.", &["llm".to_owned()][..])
+    );
 }
 
 struct Fixed;
@@ -134,7 +155,10 @@ impl Thinker for Telling {
 fn a_choice_changes_nothing() {
     let mut host = Host::new();
     let failure = host.choose::<Telling>(Call::new(), 0).unwrap_err();
-    assert!(failure.message.contains("a choice changes nothing"), "{failure:?}");
+    assert!(
+        failure.message.contains("a choice changes nothing"),
+        "{failure:?}"
+    );
     assert!(host.emitted().is_empty());
 }
 
@@ -142,8 +166,16 @@ fn a_choice_changes_nothing() {
 fn a_request_has_one_content_type() {
     let request = |request: http::Request| request.json(&1).unwrap().headers;
     let own = request(http::Request::post("http://a/").header("Content-Type", "application/x"));
-    assert_eq!(own.iter().map(|header| header.value.as_str()).collect::<Vec<_>>(), ["application/x"]);
-    assert_eq!(request(http::Request::post("http://a/"))[0].value, "application/json");
+    assert_eq!(
+        own.iter()
+            .map(|header| header.value.as_str())
+            .collect::<Vec<_>>(),
+        ["application/x"]
+    );
+    assert_eq!(
+        request(http::Request::post("http://a/"))[0].value,
+        "application/json"
+    );
 }
 
 #[test]
@@ -174,7 +206,10 @@ fn errors_of_the_host_become_failures() {
         (HostErrorKind::NotFound, FailureKind::Error),
     ];
     for (kind, expected) in cases {
-        let failure = Failure::from(HostError { kind, message: "why".into() });
+        let failure = Failure::from(HostError {
+            kind,
+            message: "why".into(),
+        });
         assert_eq!((failure.kind, failure.message.as_str()), (expected, "why"));
     }
 }
@@ -192,7 +227,11 @@ fn the_host_in_memory_keeps_state_by_scope() {
         let elsewhere = state::scope("elsewhere").get::<u32>("n").unwrap_err();
         assert_eq!(elsewhere.kind, FailureKind::Error);
         let mistyped = state::role().get::<String>("n").unwrap_err();
-        assert!(mistyped.message.contains("key `n` of scope `role`"), "{}", mistyped.message);
+        assert!(
+            mistyped.message.contains("key `n` of scope `role`"),
+            "{}",
+            mistyped.message
+        );
         Ok(())
     })
     .unwrap();
@@ -202,16 +241,34 @@ fn the_host_in_memory_keeps_state_by_scope() {
 
 #[test]
 fn the_host_in_memory_grants_directories_and_nothing_else() {
-    let mut host = Host::new().file("/in/a", "apple").file("/in/deep/b", "b").writable("/out");
+    let mut host = Host::new()
+        .file("/in/a", "apple")
+        .file("/in/deep/b", "b")
+        .writable("/out");
     host.within(|| {
         assert_eq!(files::read_text("/in/a").unwrap(), "apple");
         assert_eq!(files::list("/in").unwrap(), ["a", "deep/"]);
-        assert_eq!(files::read("/in/none").unwrap_err().kind, HostErrorKind::NotFound);
-        assert_eq!(files::read("/elsewhere").unwrap_err().kind, HostErrorKind::Denied);
-        assert_eq!(files::read("/input").unwrap_err().kind, HostErrorKind::Denied);
+        assert_eq!(
+            files::read("/in/none").unwrap_err().kind,
+            HostErrorKind::NotFound
+        );
+        assert_eq!(
+            files::read("/elsewhere").unwrap_err().kind,
+            HostErrorKind::Denied
+        );
+        assert_eq!(
+            files::read("/input").unwrap_err().kind,
+            HostErrorKind::Denied
+        );
         files::write("/out/x/y", "z").unwrap();
-        assert_eq!(files::write("/in/a", "z").unwrap_err().kind, HostErrorKind::Denied);
-        assert_eq!(files::write("/out/../in/a", "z").unwrap_err().kind, HostErrorKind::Denied);
+        assert_eq!(
+            files::write("/in/a", "z").unwrap_err().kind,
+            HostErrorKind::Denied
+        );
+        assert_eq!(
+            files::write("/out/../in/a", "z").unwrap_err().kind,
+            HostErrorKind::Denied
+        );
     });
     assert_eq!(host.content("/out/x/y"), Some(b"z".as_slice()));
     assert_eq!(host.content("/in/a"), Some(b"apple".as_slice()));
@@ -225,19 +282,29 @@ fn the_host_in_memory_answers_the_rest() {
         .remember(Message::new("B", "2"))
         .remember(Message::new("A", "3"));
     host.within(|| -> Result<(), Failure> {
-        let contents =
-            |messages: Vec<Message>| -> Vec<String> { messages.into_iter().map(|message| message.content).collect() };
+        let contents = |messages: Vec<Message>| -> Vec<String> {
+            messages
+                .into_iter()
+                .map(|message| message.content)
+                .collect()
+        };
         assert_eq!(contents(memory::recent(2)), ["2", "3"]);
         assert_eq!(contents(memory::labelled("A", 9)), ["1", "3"]);
         clock::sleep(Duration::from_secs(2));
         assert!((clock::unix_time_ms() - 2000.0).abs() < 1.0);
         assert_ne!(random::bytes(16)?, random::bytes(16)?);
-        assert_eq!(random::bytes(70_000).unwrap_err().kind, HostErrorKind::Invalid);
+        assert_eq!(
+            random::bytes(70_000).unwrap_err().kind,
+            HostErrorKind::Invalid
+        );
         log::warn("careful");
         emit(&Emission::new("more").to("Bob").cause_by("Note").data(7)?)?;
         let replies = llm::ask_many(&[llm::Request::new("a"), llm::Request::new("b")]);
         assert_eq!(replies[0].as_ref().unwrap().text, "one");
-        assert_eq!(replies[1].as_ref().unwrap_err().kind, HostErrorKind::Upstream);
+        assert_eq!(
+            replies[1].as_ref().unwrap_err().kind,
+            HostErrorKind::Upstream
+        );
         Ok(())
     })
     .unwrap();
@@ -248,23 +315,54 @@ fn the_host_in_memory_answers_the_rest() {
 
 #[test]
 fn the_host_in_memory_plays_responses_and_grants_secrets_and_variables_by_name() {
-    let mut host = Host::new().secret("TOKEN").variable("LANG", "C").response(201, "{\"id\":7}").response(0, "");
+    let mut host = Host::new()
+        .secret("TOKEN")
+        .variable("LANG", "C")
+        .response(201, "{\"id\":7}")
+        .response(0, "");
     let url = "https://api.example.com/orders";
     let order = || -> Result<u32, Failure> {
-        let request = http::Request::post(url).bearer(&secrets::named("TOKEN")?).json(&["tea"])?;
-        let response = request.idempotency_key("k").timeout(Duration::from_secs(5)).send()?;
+        let request = http::Request::post(url)
+            .bearer(&secrets::named("TOKEN")?)
+            .json(&["tea"])?;
+        let response = request
+            .idempotency_key("k")
+            .timeout(Duration::from_secs(5))
+            .send()?;
         assert!(response.is_success() && !response.is_skipped());
         Ok(response.json::<std::collections::BTreeMap<String, u32>>()?["id"])
     };
     assert_eq!(host.within(order), Ok(7));
     let sent = &host.fetched()[0];
-    let headers: Vec<_> = sent.headers.iter().map(|header| (&*header.name, &*header.value)).collect();
-    assert_eq!(headers, [("authorization", "Bearer {{secret:TOKEN}}"), ("content-type", "application/json")]);
-    assert_eq!((&sent.secrets[..], sent.body.as_deref()), (&["TOKEN".to_owned()][..], Some(&b"[\"tea\"]"[..])));
-    assert_eq!((sent.timeout_ms, sent.idempotency_key.as_deref()), (Some(5000), Some("k")));
+    let headers: Vec<_> = sent
+        .headers
+        .iter()
+        .map(|header| (&*header.name, &*header.value))
+        .collect();
+    assert_eq!(
+        headers,
+        [
+            ("authorization", "Bearer {{secret:TOKEN}}"),
+            ("content-type", "application/json")
+        ]
+    );
+    assert_eq!(
+        (&sent.secrets[..], sent.body.as_deref()),
+        (&["TOKEN".to_owned()][..], Some(&b"[\"tea\"]"[..]))
+    );
+    assert_eq!(
+        (sent.timeout_ms, sent.idempotency_key.as_deref()),
+        (Some(5000), Some("k"))
+    );
     assert!(host.within(|| http::get(url)).unwrap().is_skipped());
-    assert_eq!(host.within(|| http::get(url)).unwrap_err().kind, HostErrorKind::Upstream);
-    assert_eq!(host.within(|| env::var("LANG")).unwrap().as_deref(), Some("C"));
+    assert_eq!(
+        host.within(|| http::get(url)).unwrap_err().kind,
+        HostErrorKind::Upstream
+    );
+    assert_eq!(
+        host.within(|| env::var("LANG")).unwrap().as_deref(),
+        Some("C")
+    );
     for denied in [
         host.within(|| env::var("HOME").map(drop)),
         host.within(|| secrets::named("OTHER").map(drop)),
@@ -281,7 +379,10 @@ fn a_structured_reply_is_read_from_data_block_or_text() {
         data: data.map(str::to_owned),
         tool_calls: Vec::new(),
         model: String::new(),
-        usage: llm::Usage { input_tokens: 0, output_tokens: 0 },
+        usage: llm::Usage {
+            input_tokens: 0,
+            output_tokens: 0,
+        },
     };
     let cases = [
         (reply("[1]", None), Some(vec![1])),
@@ -296,19 +397,37 @@ fn a_structured_reply_is_read_from_data_block_or_text() {
 
 #[test]
 fn errors_are_displayed_as_what_they_say() {
-    let denied = Host::new().within(|| state::scope("absent").keys()).unwrap_err();
+    let denied = Host::new()
+        .within(|| state::scope("absent").keys())
+        .unwrap_err();
     assert_eq!(denied.to_string(), denied.message);
     assert_eq!(Failure::from(denied.clone()).to_string(), denied.message);
 }
 
 #[test]
 fn requests_and_messages_hold_what_their_builders_were_given() {
-    let call = llm::ToolCall { id: "c1".into(), name: "add".into(), arguments: "{}".into() };
-    let request = llm::Request::new("1 + 1").stop(".").seed(7).turn(llm::ChatMessage::tool_result(&call, "2"));
-    assert_eq!((request.stop.as_slice(), request.seed), ([".".to_owned()].as_slice(), Some(7)));
+    let call = llm::ToolCall {
+        id: "c1".into(),
+        name: "add".into(),
+        arguments: "{}".into(),
+    };
+    let request = llm::Request::new("1 + 1")
+        .stop(".")
+        .seed(7)
+        .turn(llm::ChatMessage::tool_result(&call, "2"));
+    assert_eq!(
+        (request.stop.as_slice(), request.seed),
+        ([".".to_owned()].as_slice(), Some(7))
+    );
     let result = request.messages.last().unwrap();
-    assert_eq!((result.speaker, result.tool_call_id.as_deref()), (llm::Speaker::Tool, Some("c1")));
-    let hop = || Hop { from: "Bob".into(), to: vec!["Ann".into()] };
+    assert_eq!(
+        (result.speaker, result.tool_call_id.as_deref()),
+        (llm::Speaker::Tool, Some("c1"))
+    );
+    let hop = || Hop {
+        from: "Bob".into(),
+        to: vec!["Ann".into()],
+    };
     assert_eq!(Output::<()>::new("x").hop(hop()).route, [hop()]);
     assert_eq!(Emission::new("x").hop(hop()).route, [hop()]);
 }
@@ -330,5 +449,8 @@ fn a_host_survives_the_panic_of_an_action() {
     });
     assert!(std::panic::catch_unwind(within).is_err());
     assert_eq!(host.logged().len(), 1);
-    assert_eq!(host.run::<Repeat>(Call::new().news("a")).unwrap().content, "aa");
+    assert_eq!(
+        host.run::<Repeat>(Call::new().news("a")).unwrap().content,
+        "aa"
+    );
 }

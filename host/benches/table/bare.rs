@@ -43,7 +43,12 @@ impl Log {
             file.write_all_at(&vec![0; PAGE * LOG_PAGES as usize], 0)?;
             file.sync_all()?;
         }
-        Ok(Self { file, pages: 0, until, at })
+        Ok(Self {
+            file,
+            pages: 0,
+            until,
+            at,
+        })
     }
 
     /// Writes a page; gives how long that took, in microseconds.

@@ -11,7 +11,9 @@ use strata_host::plugin::Plugin;
 use strata_host::sandbox::{Call, Metering, Sandbox, WasmSandbox};
 use tokio::sync::mpsc;
 use wasmtime::component::{Component, InstancePre, Linker};
-use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, Store};
+use wasmtime::{
+    Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, Store,
+};
 
 use super::run::median;
 use generated::exports::strata::action::handler::GuestIndices;
@@ -42,7 +44,9 @@ struct Raw {
 impl Raw {
     fn new(guest: &[u8]) -> wasmtime::Result<Self> {
         let mut pool = PoolingAllocationConfig::new();
-        pool.linear_memory_keep_resident(256 << 10).table_keep_resident(256 << 10).pagemap_scan(Enabled::Auto);
+        pool.linear_memory_keep_resident(256 << 10)
+            .table_keep_resident(256 << 10)
+            .pagemap_scan(Enabled::Auto);
         let mut config = Config::new();
         config.concurrency_support(false).epoch_interruption(true);
         config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
@@ -53,20 +57,51 @@ impl Raw {
         let pre = linker.instantiate_pre(&component)?;
         let indices = GuestIndices::new(&pre)?;
         let empty = String::new;
-        let attempt = Attempt { number: 1, idempotency_key: "run/0/R/0".into() };
-        let role =
-            RawProfile { name: "R".into(), profile: empty(), goal: empty(), constraints: empty(), desc: empty() };
+        let attempt = Attempt {
+            number: 1,
+            idempotency_key: "run/0/R/0".into(),
+        };
+        let role = RawProfile {
+            name: "R".into(),
+            profile: empty(),
+            goal: empty(),
+            constraints: empty(),
+            desc: empty(),
+        };
         let (news, outputs, task) = (Vec::new(), Vec::new(), None);
-        let input = Input { role, action: "A".into(), index: 0, config: "null".into(), news, outputs, task };
-        Ok(Self { pre, indices, attempt, input })
+        let input = Input {
+            role,
+            action: "A".into(),
+            index: 0,
+            config: "null".into(),
+            news,
+            outputs,
+            task,
+        };
+        Ok(Self {
+            pre,
+            indices,
+            attempt,
+            input,
+        })
     }
 
     async fn call(&self) {
         let mut store = Store::new(self.pre.engine(), ());
         store.set_epoch_deadline(1_000_000);
-        let instance = self.pre.instantiate_async(&mut store).await.expect("it instantiates");
-        let guest = self.indices.load(&mut store, &instance).expect("its types fit");
-        let result = guest.call_run(&mut store, &self.attempt, &self.input).await.expect("it runs");
+        let instance = self
+            .pre
+            .instantiate_async(&mut store)
+            .await
+            .expect("it instantiates");
+        let guest = self
+            .indices
+            .load(&mut store, &instance)
+            .expect("its types fit");
+        let result = guest
+            .call_run(&mut store, &self.attempt, &self.input)
+            .await
+            .expect("it runs");
         assert!(result.is_ok());
     }
 }
@@ -81,15 +116,34 @@ struct Ours {
 impl Ours {
     fn new(guest: &[u8]) -> Self {
         let sandbox = WasmSandbox::uncached().expect("the sandbox starts");
-        let digest = sandbox.load(guest, Metering::Plain).expect("the guest loads").digest;
-        let role = Profile { name: "R".into(), ..Profile::default() };
+        let digest = sandbox
+            .load(guest, Metering::Plain)
+            .expect("the guest loads")
+            .digest;
+        let role = Profile {
+            name: "R".into(),
+            ..Profile::default()
+        };
         let call = Call::first(digest, Plugin::new("/guest.wasm"), role, "A");
         let (questions, _) = mpsc::channel(1);
-        Self { sandbox, call, gateway: Gateway::new(AttemptId { role: RoleId(0), serial: 0 }, questions) }
+        Self {
+            sandbox,
+            call,
+            gateway: Gateway::new(
+                AttemptId {
+                    role: RoleId(0),
+                    serial: 0,
+                },
+                questions,
+            ),
+        }
     }
 
     async fn call(&self) {
-        let ended = self.sandbox.call(self.call.clone(), self.gateway.clone()).await;
+        let ended = self
+            .sandbox
+            .call(self.call.clone(), self.gateway.clone())
+            .await;
         assert!(ended.result.is_ok());
     }
 }
@@ -106,7 +160,9 @@ pub(crate) fn call() -> anyhow::Result<Value> {
     let guest = guest::Guest::default().build();
     let raw = Raw::new(&guest).expect("raw wasmtime runs the guest");
     let ours = Ours::new(&guest);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()?;
     let (mut raw_us, mut our_us) = (Vec::new(), Vec::new());
     runtime.block_on(async {
         for _ in 0..BATCHES {

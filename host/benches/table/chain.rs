@@ -34,14 +34,22 @@ struct Times {
     end: Vec<f64>,
 }
 
-fn beside(place: &Place, steps: usize, durability: Durability, until: Until) -> anyhow::Result<Value> {
+fn beside(
+    place: &Place,
+    steps: usize,
+    durability: Durability,
+    until: Until,
+) -> anyhow::Result<Value> {
     let mut again = Log::new(&place.dir.join("again"), until, At::Again)?;
     let mut end = Log::new(&place.dir.join("end"), until, At::End)?;
     let times = Arc::new(Mutex::new(Times::default()));
     let (seen, mut begun) = (times.clone(), Instant::now());
     let driver = place.prepare("chain", &place.chain(steps), durability, move || {
         let took = begun.elapsed().as_secs_f64() * 1e6;
-        let bare = (again.write().unwrap_or_default(), end.write().unwrap_or_default());
+        let bare = (
+            again.write().unwrap_or_default(),
+            end.write().unwrap_or_default(),
+        );
         let mut times = seen.lock().unwrap_or_else(PoisonError::into_inner);
         times.steps.push(took);
         times.again.push(bare.0);
@@ -63,17 +71,32 @@ pub(crate) fn growth(place: &Place, steps: usize) -> anyhow::Result<Value> {
     let times = Arc::new(Mutex::new(Vec::with_capacity(steps)));
     let (seen, mut begun) = (times.clone(), Instant::now());
     let start = Instant::now();
-    let driver = place.prepare("growth", &place.ring(VOICES, steps + WINDOW), Durability::Process, move || {
-        let took = begun.elapsed().as_secs_f64() * 1e6;
-        seen.lock().unwrap_or_else(PoisonError::into_inner).push(took);
-        begun = Instant::now();
-    })?;
+    let driver = place.prepare(
+        "growth",
+        &place.ring(VOICES, steps + WINDOW),
+        Durability::Process,
+        move || {
+            let took = begun.elapsed().as_secs_f64() * 1e6;
+            seen.lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(took);
+            begun = Instant::now();
+        },
+    )?;
     let driver = to_its_end(driver)?;
     let took = start.elapsed().as_secs_f64();
     let env = driver.journal().env();
-    let content: usize = env.messages.iter().map(|message| message.content.len()).sum();
-    let whole: usize =
-        env.messages.iter().filter_map(|message| serde_json::to_vec(message).ok()).map(|m| m.len()).sum();
+    let content: usize = env
+        .messages
+        .iter()
+        .map(|message| message.content.len())
+        .sum();
+    let whole: usize = env
+        .messages
+        .iter()
+        .filter_map(|message| serde_json::to_vec(message).ok())
+        .map(|m| m.len())
+        .sum();
     drop(driver);
     let bytes = std::fs::metadata(place.dir.join("growth/team.db"))?.len();
     let times = times.lock().unwrap_or_else(PoisonError::into_inner);

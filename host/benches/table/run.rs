@@ -49,7 +49,10 @@ impl Place {
         let mut team = self.head(steps, 8);
         for n in 0..roles {
             let first = if n == 0 { "\"UserRequirement\", " } else { "" };
-            team += &format!("[[role]]\nname = \"R{n}\"\nwatch = [{first}\"a{}\"]\n", (n + roles - 1) % roles);
+            team += &format!(
+                "[[role]]\nname = \"R{n}\"\nwatch = [{first}\"a{}\"]\n",
+                (n + roles - 1) % roles
+            );
             team += &self.action(&format!("a{n}"));
         }
         team
@@ -76,7 +79,9 @@ impl Place {
             text: team.into(),
             components: Vec::new(),
         };
-        let store = Directory::new(&dir).create(Replace::Never, &env, &saved)?.store;
+        let store = Directory::new(&dir)
+            .create(Replace::Never, &env, &saved)?
+            .store;
         let stepper = Stepper::new(Arc::new(definition.team), env);
         let journal = Journal::new(stepper, Box::new(store), FIRST_LINE, durability);
         let mut journal = journal.on_line(OnLine::Each(Box::new(move |line| {
@@ -84,7 +89,11 @@ impl Place {
                 committed();
             }
         })));
-        journal.stage(journal.stepper().started(RunId::from(name), "go".into(), components.digests()))?;
+        journal.stage(journal.stepper().started(
+            RunId::from(name),
+            "go".into(),
+            components.digests(),
+        ))?;
         journal.flush()?;
         Ok(Driver::new(journal, equipment))
     }
@@ -96,8 +105,15 @@ fn text(name: &str) -> String {
     const LETTERS: &[u8] = b"etaoinshrdlu";
     const VOCABULARY: u64 = 2000;
     // Knuth's generator of random numbers, MMIX.
-    let next = |state: u64| state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-    let mut choice = next(name.bytes().fold(1, |state, byte| next(state ^ u64::from(byte))));
+    let next = |state: u64| {
+        state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407)
+    };
+    let mut choice = next(
+        name.bytes()
+            .fold(1, |state, byte| next(state ^ u64::from(byte))),
+    );
     let mut text = String::with_capacity(CONTENT_BYTES);
     while text.len() < CONTENT_BYTES {
         choice = next(choice);
@@ -114,7 +130,10 @@ fn text(name: &str) -> String {
 
 /// Runs a team to its end, as the command line does.
 pub(crate) fn to_its_end(mut driver: Driver) -> anyhow::Result<Driver> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().event_interval(1).build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .event_interval(1)
+        .build()?;
     let (_keep, mut stop) = tokio::sync::watch::channel(false);
     runtime.block_on(driver.run(&mut stop))?;
     Ok(driver)

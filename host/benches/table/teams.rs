@@ -18,21 +18,33 @@ pub(crate) fn teams(place: &Place, teams: usize, steps: usize) -> anyhow::Result
     let team = place.dir.join("team.toml");
     std::fs::write(&team, place.chain(steps))?;
     let bare = [bare(place, 1)?, bare(place, teams)?];
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().event_interval(1).build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .event_interval(1)
+        .build()?;
     let run = |name: &str, count: usize, group: Option<&GroupLog>| {
         let start = |n: usize| {
-            let (storage, overrides) = (place.dir.join(format!("{name}-{n}")), Overrides::default());
-            LiveEnvironment::create(Start { group, ..Start::new(&team, &storage, &overrides) })
+            let (storage, overrides) =
+                (place.dir.join(format!("{name}-{n}")), Overrides::default());
+            LiveEnvironment::create(Start {
+                group,
+                ..Start::new(&team, &storage, &overrides)
+            })
         };
         runtime.block_on(async {
             let mut environments = (0..count).map(start).collect::<Result<Vec<_>, _>>()?;
             let (begun, spent) = (Instant::now(), cpu_us());
-            environments.iter_mut().try_for_each(|environment| environment.start(WhenIdle::End))?;
+            environments
+                .iter_mut()
+                .try_for_each(|environment| environment.start(WhenIdle::End))?;
             for environment in &mut environments {
                 environment.ended().await?;
             }
             let steps = (count * steps) as f64;
-            anyhow::Ok((steps / begun.elapsed().as_secs_f64(), (cpu_us() - spent) / steps))
+            anyhow::Ok((
+                steps / begun.elapsed().as_secs_f64(),
+                (cpu_us() - spent) / steps,
+            ))
         })
     };
     let (one, apart) = (run("one", 1, None)?, run("apart", teams, None)?);
@@ -46,14 +58,24 @@ pub(crate) fn teams(place: &Place, teams: usize, steps: usize) -> anyhow::Result
 
 /// Bare syncs a second, by this many threads.
 fn bare(place: &Place, threads: usize) -> anyhow::Result<f64> {
-    let logs =
-        (0..threads).map(|n| Log::new(&place.dir.join(format!("bare-{threads}-{n}")), Until::PowerLoss, At::End));
+    let logs = (0..threads).map(|n| {
+        Log::new(
+            &place.dir.join(format!("bare-{threads}-{n}")),
+            Until::PowerLoss,
+            At::End,
+        )
+    });
     let logs = logs.collect::<Result<Vec<_>, _>>()?;
     let begun = Instant::now();
     std::thread::scope(|scope| {
         let sync = |mut log: Log| (0..SYNCS).try_for_each(|_| log.write().map(drop));
-        let running: Vec<_> = logs.into_iter().map(|log| scope.spawn(move || sync(log))).collect();
-        running.into_iter().try_for_each(|thread| thread.join().expect("a thread that syncs does not panic"))
+        let running: Vec<_> = logs
+            .into_iter()
+            .map(|log| scope.spawn(move || sync(log)))
+            .collect();
+        running
+            .into_iter()
+            .try_for_each(|thread| thread.join().expect("a thread that syncs does not panic"))
     })?;
     Ok((threads * SYNCS) as f64 / begun.elapsed().as_secs_f64())
 }

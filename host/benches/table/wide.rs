@@ -20,11 +20,20 @@ pub(crate) fn wide(place: &Place, roles: usize, rounds: usize) -> anyhow::Result
     }
     team += "[[role]]\nname = \"Gatherer\"\nwatch = []\n";
     team += &place.action("Gather");
-    team += &format!("[[join]]\nid = \"all\"\nfrom = [{}]\nto = \"Gatherer\"\nmode = \"all\"\n", names.join(", "));
+    team += &format!(
+        "[[join]]\nid = \"all\"\nfrom = [{}]\nto = \"Gatherer\"\nmode = \"all\"\n",
+        names.join(", ")
+    );
     let steps = steps(place, &team, Durability::Full)?;
-    let rounds: Vec<f64> = steps.times_us.chunks_exact(2).map(|round| round.iter().sum()).collect();
+    let rounds: Vec<f64> = steps
+        .times_us
+        .chunks_exact(2)
+        .map(|round| round.iter().sum())
+        .collect();
     // The first one brings up the threads.
-    Ok(json!({ "round_us": median(&rounds[1..]), "mean_us": mean(&rounds[1..]), "rounds": rounds.len() - 1 }))
+    Ok(
+        json!({ "round_us": median(&rounds[1..]), "mean_us": mean(&rounds[1..]), "rounds": rounds.len() - 1 }),
+    )
 }
 
 /// Many roles, of whom one is at work at a time: each hands on to the next.
@@ -54,7 +63,10 @@ impl Steps {
     /// The first tenth of the run (but its first step) and the last, per action.
     fn early_and_late(&self, actions: f64) -> Value {
         let tenth = (self.times_us.len() / 10).max(2);
-        let (early, late) = (&self.times_us[1..tenth], &self.times_us[self.times_us.len() - tenth..]);
+        let (early, late) = (
+            &self.times_us[1..tenth],
+            &self.times_us[self.times_us.len() - tenth..],
+        );
         json!({
             "early_us": median(early) / actions, "late_us": median(late) / actions,
             "mean_us": mean(&self.times_us) / actions, "messages": self.messages, "peak_mib": peak_mib(),
@@ -67,11 +79,16 @@ fn steps(place: &Place, team: &str, durability: Durability) -> anyhow::Result<St
     let times = Arc::new(Mutex::new(Vec::new()));
     let (seen, mut begun) = (times.clone(), Instant::now());
     let driver = place.prepare("team", team, durability, move || {
-        seen.lock().unwrap_or_else(PoisonError::into_inner).push(begun.elapsed().as_secs_f64() * 1e6);
+        seen.lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(begun.elapsed().as_secs_f64() * 1e6);
         begun = Instant::now();
     })?;
     let driver = to_its_end(driver)?;
     let messages = driver.journal().env().messages.len();
     let times = std::mem::take(&mut *times.lock().unwrap_or_else(PoisonError::into_inner));
-    Ok(Steps { times_us: times, messages })
+    Ok(Steps {
+        times_us: times,
+        messages,
+    })
 }

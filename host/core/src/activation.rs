@@ -167,22 +167,33 @@ impl Activation {
         match role.react {
             React::ByOrder => {
                 let next = usize::from(self.skipped) + self.done.len();
-                (next < role.actions.len()).then_some(Work::Act { action: ActionId(next as u16), task: None })
+                (next < role.actions.len()).then_some(Work::Act {
+                    action: ActionId(next as u16),
+                    task: None,
+                })
             }
             React::Choose { max_loop, .. } => {
                 let only = self.only_action(role.react);
                 if let Some(choice) = self.choices.get(self.done.len()).copied().or(only) {
                     let action = u16::try_from(choice).ok()?;
-                    return Some(Work::Act { action: ActionId(action), task: None });
+                    return Some(Work::Act {
+                        action: ActionId(action),
+                        task: None,
+                    });
                 }
-                (self.done.len() < max_loop as usize).then_some(Work::Think { round: self.choices.len() as u32 })
+                (self.done.len() < max_loop as usize).then_some(Work::Think {
+                    round: self.choices.len() as u32,
+                })
             }
             React::PlanAndAct => {
                 let Some(next) = self.done.len().checked_sub(1) else {
                     return (!role.actions.is_empty()).then_some(Work::Plan);
                 };
                 let action = worker(role, self.tasks.get(next)?, next)?;
-                Some(Work::Act { action, task: Some(next as u32) })
+                Some(Work::Act {
+                    action,
+                    task: Some(next as u32),
+                })
             }
             React::Human => self.done.is_empty().then_some(Work::Answer),
         }
@@ -191,9 +202,10 @@ impl Activation {
     /// The choice of a role that has one action and nobody to ask.
     fn only_action(&self, react: React) -> Option<i32> {
         match react {
-            React::Choose { max_loop, thinker: Thinker::OnlyAction } => {
-                (self.done.len() < max_loop as usize).then_some(0)
-            }
+            React::Choose {
+                max_loop,
+                thinker: Thinker::OnlyAction,
+            } => (self.done.len() < max_loop as usize).then_some(0),
             _ => None,
         }
     }
@@ -206,7 +218,11 @@ impl Activation {
         }
         let work = self.work(role);
         self.current = work.map(|work| self.tried(work)).unwrap_or_default();
-        self.phase = if work.is_some() { self.ready() } else { Phase::Complete };
+        self.phase = if work.is_some() {
+            self.ready()
+        } else {
+            Phase::Complete
+        };
     }
 
     /// Goes on after a stop or a crash.
@@ -224,7 +240,11 @@ impl Activation {
         if self.work(role).is_none() {
             self.phase = Phase::Complete;
         } else if !matches!(self.phase, Phase::Waiting(_)) && self.doubts().next().is_none() {
-            self.phase = self.phase.fault().cloned().map_or(Phase::Ready, Phase::Again);
+            self.phase = self
+                .phase
+                .fault()
+                .cloned()
+                .map_or(Phase::Ready, Phase::Again);
         }
     }
 
@@ -236,9 +256,13 @@ impl Activation {
 
     /// Goes on from a choice. What it took is kept until the commit, as that of all calls.
     pub(crate) fn choose(&mut self, work: Work, choice: i32) {
-        let tried = Current { keep: true, ..core::mem::take(&mut self.current) };
+        let tried = Current {
+            keep: true,
+            ..core::mem::take(&mut self.current)
+        };
         let place = self.done.len() as u32;
-        self.undone.retain(|undone| (undone.work, undone.place) != (work, place));
+        self.undone
+            .retain(|undone| (undone.work, undone.place) != (work, place));
         self.undone.push(Undone { work, place, tried });
         self.choices.push(choice);
     }
@@ -251,11 +275,19 @@ impl Activation {
         let undone = undone.map(|(call, place)| Undone {
             work: call.work,
             place,
-            tried: Current { files: Vec::new(), keep, ..call.tried },
+            tried: Current {
+                files: Vec::new(),
+                keep,
+                ..call.tried
+            },
         });
         let mut undone: Vec<Undone> = undone.collect();
         // Later takings back come first, and take the place of earlier ones of the same call.
-        let is_again = |old: &Undone| undone.iter().any(|new| (new.work, new.place) == (old.work, old.place));
+        let is_again = |old: &Undone| {
+            undone
+                .iter()
+                .any(|new| (new.work, new.place) == (old.work, old.place))
+        };
         self.undone.retain(|old| !is_again(old));
         undone.append(&mut self.undone);
         self.undone = undone;
@@ -281,8 +313,13 @@ impl Activation {
     /// The tries of a call that comes next: none, where it was not made before and taken back.
     fn tried(&self, work: Work) -> Current {
         let place = self.done.len() as u32;
-        let before = self.undone.iter().find(|undone| undone.work == work && undone.place == place);
-        before.map(|undone| undone.tried.clone()).unwrap_or_default()
+        let before = self
+            .undone
+            .iter()
+            .find(|undone| undone.work == work && undone.place == place);
+        before
+            .map(|undone| undone.tried.clone())
+            .unwrap_or_default()
     }
 
     /// The idempotency key of the call it is at: `run/step/role/index`, with what tells repeated calls of one
@@ -295,9 +332,16 @@ impl Activation {
             Work::Think { round } => alloc::format!("{base}/think/{round}"),
             Work::Plan => alloc::format!("{base}/0"),
             Work::Answer => alloc::format!("{base}/answer"),
-            Work::Act { action, task: Some(task) } => alloc::format!("{base}/{}/{task}", action.0),
-            Work::Act { action, task: None } if self.choices.is_empty() => alloc::format!("{base}/{}", action.0),
-            Work::Act { action, task: None } => alloc::format!("{base}/{}/{}", action.0, self.done.len()),
+            Work::Act {
+                action,
+                task: Some(task),
+            } => alloc::format!("{base}/{}/{task}", action.0),
+            Work::Act { action, task: None } if self.choices.is_empty() => {
+                alloc::format!("{base}/{}", action.0)
+            }
+            Work::Act { action, task: None } => {
+                alloc::format!("{base}/{}/{}", action.0, self.done.len())
+            }
         }
     }
 
@@ -310,7 +354,13 @@ impl Activation {
 /// Who carries out a task: the action it names, else the workers in turn; none where there are no workers. A name
 /// that is no worker's is refused when the plan is made.
 fn worker(role: &Role, task: &Task, turn: usize) -> Option<ActionId> {
-    let workers = role.actions.get(1..).filter(|workers| !workers.is_empty())?;
-    let named = task.action.as_deref().and_then(|name| workers.iter().position(|action| action.name == name));
+    let workers = role
+        .actions
+        .get(1..)
+        .filter(|workers| !workers.is_empty())?;
+    let named = task
+        .action
+        .as_deref()
+        .and_then(|name| workers.iter().position(|action| action.name == name));
     Some(ActionId((1 + named.unwrap_or(turn % workers.len())) as u16))
 }

@@ -97,32 +97,53 @@ struct Recorded {
 const AND_TOKENS: char = '+';
 
 impl From<Reserved> for Recorded {
-    fn from(Reserved { mut request, amount }: Reserved) -> Self {
+    fn from(
+        Reserved {
+            mut request,
+            amount,
+        }: Reserved,
+    ) -> Self {
         if amount.tokens > 0 || request.contains(AND_TOKENS) {
             request.push(AND_TOKENS);
             request.push_str(&amount.tokens.to_string());
         }
-        Self { request, usd: amount.usd }
+        Self {
+            request,
+            usd: amount.usd,
+        }
     }
 }
 
 impl From<Recorded> for Reserved {
     fn from(Recorded { request, usd }: Recorded) -> Self {
-        let tokens = |(digest, tokens): (&str, &str)| Some((digest.to_owned(), tokens.parse().ok()?));
-        let (request, tokens) = request.rsplit_once(AND_TOKENS).and_then(tokens).unwrap_or((request, 0));
-        Self { request, amount: Amount { usd, tokens } }
+        let tokens =
+            |(digest, tokens): (&str, &str)| Some((digest.to_owned(), tokens.parse().ok()?));
+        let (request, tokens) = request
+            .rsplit_once(AND_TOKENS)
+            .and_then(tokens)
+            .unwrap_or((request, 0));
+        Self {
+            request,
+            amount: Amount { usd, tokens },
+        }
     }
 }
 
 impl Amount {
     /// Nothing.
-    pub const NONE: Self = Self { usd: Usd::ZERO, tokens: 0 };
+    pub const NONE: Self = Self {
+        usd: Usd::ZERO,
+        tokens: 0,
+    };
 }
 
 impl Add for Amount {
     type Output = Self;
     fn add(self, other: Self) -> Self {
-        Self { usd: self.usd + other.usd, tokens: self.tokens.saturating_add(other.tokens) }
+        Self {
+            usd: self.usd + other.usd,
+            tokens: self.tokens.saturating_add(other.tokens),
+        }
     }
 }
 
@@ -173,7 +194,10 @@ impl Spending {
 
     /// A call was made.
     pub(crate) fn made(&mut self, call: &HostCall) {
-        self.took(Amount { usd: call.cost, tokens: call.tokens });
+        self.took(Amount {
+            usd: call.cost,
+            tokens: call.tokens,
+        });
         self.calls += 1;
         match call.finish.and_then(Finish::flaw) {
             Some(Flaw::Truncated) => self.truncated += 1,
@@ -214,7 +238,8 @@ impl Spending {
     }
 
     fn exhausts(&self, caps: Caps) -> bool {
-        caps.usd.is_some_and(|max| self.usd >= max) || caps.tokens.is_some_and(|max| self.tokens >= max)
+        caps.usd.is_some_and(|max| self.usd >= max)
+            || caps.tokens.is_some_and(|max| self.tokens >= max)
     }
 }
 
@@ -256,14 +281,25 @@ impl Environment {
         more: &dyn Fn(&dyn Fn(Slot) -> bool) -> Amount,
     ) -> Option<Purse> {
         let (slot, purses) = (spender(id, work), &team.policy.purses);
-        let used = |caps: Option<Caps>, whose: &dyn Fn(Slot) -> bool| self.uses_up(caps, whose, || more(whose));
-        let budget = self.budget.map(|max| Usd(max.0.saturating_sub(self.unaccounted().0)));
-        if used(Some(Caps { usd: budget, tokens: purses.tokens }), &|_| true) {
+        let used = |caps: Option<Caps>, whose: &dyn Fn(Slot) -> bool| {
+            self.uses_up(caps, whose, || more(whose))
+        };
+        let budget = self
+            .budget
+            .map(|max| Usd(max.0.saturating_sub(self.unaccounted().0)));
+        if used(
+            Some(Caps {
+                usd: budget,
+                tokens: purses.tokens,
+            }),
+            &|_| true,
+        ) {
             Some(Purse::Team)
         } else if used(purses.roles.get(&id).copied(), &|at| at.role == id) {
             Some(Purse::Role(id))
         } else {
-            used(purses.actions.get(&slot).copied(), &|at| at == slot).then_some(Purse::Action(slot))
+            used(purses.actions.get(&slot).copied(), &|at| at == slot)
+                .then_some(Purse::Action(slot))
         }
     }
 
@@ -271,22 +307,34 @@ impl Environment {
     pub fn own_is_exhausted(&self, team: &Team, (id, work): (RoleId, Work)) -> bool {
         let slot = spender(id, work);
         let whose = |at| at == slot;
-        self.uses_up(team.policy.purses.actions.get(&slot).copied(), &whose, || self.reserved(team, &whose))
+        self.uses_up(
+            team.policy.purses.actions.get(&slot).copied(),
+            &whose,
+            || self.reserved(team, &whose),
+        )
     }
 
     /// Whether these have used up as much as they may, with what is to be added to what they spent.
-    fn uses_up(&self, caps: Option<Caps>, whose: &dyn Fn(Slot) -> bool, more: impl FnOnce() -> Amount) -> bool {
+    fn uses_up(
+        &self,
+        caps: Option<Caps>,
+        whose: &dyn Fn(Slot) -> bool,
+        more: impl FnOnce() -> Amount,
+    ) -> bool {
         // Most teams have no caps, and this is asked before every call.
-        caps.filter(|caps| *caps != Caps::default()).is_some_and(|caps| {
-            let mut sum = self.spending(whose);
-            sum.took(more());
-            sum.exhausts(caps)
-        })
+        caps.filter(|caps| *caps != Caps::default())
+            .is_some_and(|caps| {
+                let mut sum = self.spending(whose);
+                sum.took(more());
+                sum.exhausts(caps)
+            })
     }
 
     /// What is held back for calls that are under way, in the name of those for whom this holds.
     fn reserved(&self, team: &Team, whose: &dyn Fn(Slot) -> bool) -> Amount {
-        self.held_back(team).filter(|(slot, _)| whose(*slot)).fold(Amount::NONE, |sum, (_, held)| sum + held)
+        self.held_back(team)
+            .filter(|(slot, _)| whose(*slot))
+            .fold(Amount::NONE, |sum, (_, held)| sum + held)
     }
 
     /// What is held back for calls that are under way, and in whose name.
@@ -299,22 +347,34 @@ impl Environment {
 
     /// An attempt ends while something is held back for a call of it: nobody saw the answer, so it counts as spent.
     pub(crate) fn forfeit(&mut self, id: RoleId, work: Work) {
-        let Some(activation) = &mut self.roles[id.index()].activation else { return };
+        let Some(activation) = &mut self.roles[id.index()].activation else {
+            return;
+        };
         for Reserved { amount, .. } in core::mem::take(&mut activation.current.reserved) {
             self.spent += amount.usd;
-            self.ledger.entry(spender(id, work)).or_default().took(amount);
+            self.ledger
+                .entry(spender(id, work))
+                .or_default()
+                .took(amount);
         }
     }
 
     /// The account as it stands.
     pub fn account(&self) -> Account {
-        Account { spent: self.spent, budget: self.budget, ledger: self.ledger.clone() }
+        Account {
+            spent: self.spent,
+            budget: self.budget,
+            ledger: self.ledger.clone(),
+        }
     }
 
     /// The account as it is left: nobody will see the answers to the calls that are under way, so they count as spent.
     pub fn account_left(&self, team: &Team) -> Account {
         let mut account = self.account();
-        for (slot, held) in self.held_back(team).filter(|(_, held)| *held != Amount::NONE) {
+        for (slot, held) in self
+            .held_back(team)
+            .filter(|(_, held)| *held != Amount::NONE)
+        {
             account.spent += held.usd;
             account.ledger.entry(slot).or_default().took(held);
         }
@@ -324,7 +384,10 @@ impl Environment {
     /// Goes on with another account: nothing that was used up comes back. What was held back here is settled there.
     pub(crate) fn charge(&mut self, account: &Account) {
         (self.spent, self.budget) = (account.spent, account.budget);
-        let open = self.roles.iter_mut().filter_map(|role| role.activation.as_mut());
+        let open = self
+            .roles
+            .iter_mut()
+            .filter_map(|role| role.activation.as_mut());
         open.for_each(|activation| activation.current.reserved.clear());
         raise(&mut self.ledger, &account.ledger);
     }
@@ -339,13 +402,21 @@ impl Environment {
 impl Activation {
     /// What is held back for calls of the attempt it is at.
     pub fn reserved(&self) -> Amount {
-        self.current.reserved.iter().fold(Amount::NONE, |sum, reserved| sum + reserved.amount)
+        self.current
+            .reserved
+            .iter()
+            .fold(Amount::NONE, |sum, reserved| sum + reserved.amount)
     }
 
     /// A call came back: what was held back for it is free.
     pub(crate) fn release(&mut self, request: &str) {
-        let at = self.current.reserved.iter().position(|reserved| reserved.request == request);
-        at.into_iter().for_each(|at| drop(self.current.reserved.remove(at)));
+        let at = self
+            .current
+            .reserved
+            .iter()
+            .position(|reserved| reserved.request == request);
+        at.into_iter()
+            .for_each(|at| drop(self.current.reserved.remove(at)));
     }
 }
 
@@ -356,7 +427,13 @@ mod tests {
     #[test]
     fn what_is_held_back_is_recorded_as_it_was_before_tokens_were() {
         let check = |request: &str, tokens, recorded: &str| {
-            let reserved = Reserved { request: request.into(), amount: Amount { usd: Usd(7), tokens } };
+            let reserved = Reserved {
+                request: request.into(),
+                amount: Amount {
+                    usd: Usd(7),
+                    tokens,
+                },
+            };
             let bytes = postcard::to_allocvec(&reserved).unwrap();
             assert_eq!(bytes, postcard::to_allocvec(&(recorded, 7_u64)).unwrap());
             assert_eq!(postcard::from_bytes::<Reserved>(&bytes).unwrap(), reserved);
@@ -365,7 +442,13 @@ mod tests {
         check("ab12", 300, "ab12+300");
         check("a+5", 0, "a+5+0");
         let old = postcard::to_allocvec(&("ab12", 7_u64)).unwrap();
-        let held = Reserved { request: "ab12".into(), amount: Amount { usd: Usd(7), tokens: 0 } };
+        let held = Reserved {
+            request: "ab12".into(),
+            amount: Amount {
+                usd: Usd(7),
+                tokens: 0,
+            },
+        };
         assert_eq!(postcard::from_bytes::<Reserved>(&old).unwrap(), held);
     }
 }

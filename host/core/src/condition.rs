@@ -21,7 +21,10 @@ impl Condition {
     /// A condition with its source text. `judge` must be a pure function of the message and of what is left of the
     /// budget.
     pub fn new(source: String, judge: Box<Judge>) -> Self {
-        Self { source, judge: Arc::from(judge) }
+        Self {
+            source,
+            judge: Arc::from(judge),
+        }
     }
 
     /// The source text.
@@ -67,6 +70,8 @@ impl WorkBudget {
 
 impl Default for WorkBudget {
     fn default() -> Self {
-        Self { left: Self::OF_SENDER }
+        Self {
+            left: Self::OF_SENDER,
+        }
     }
 }

@@ -138,7 +138,10 @@ pub struct Mail {
 impl Mail {
     /// A message that is handled with others.
     pub fn together(message: MessageRef) -> Self {
-        Self { message, deliver: Deliver::Batch }
+        Self {
+            message,
+            deliver: Deliver::Batch,
+        }
     }
 }
 
@@ -162,9 +165,16 @@ impl RoleState {
 
     /// Takes the mail of one activation: what is to be handled alone, or all before the next such mail.
     pub(crate) fn take_mail(&mut self) -> Vec<MessageRef> {
-        let together = self.mailbox.iter().take_while(|mail| mail.deliver == Deliver::Batch).count();
+        let together = self
+            .mailbox
+            .iter()
+            .take_while(|mail| mail.deliver == Deliver::Batch)
+            .count();
         let taken = together.max(1).min(self.mailbox.len());
-        self.mailbox.drain(..taken).map(|mail| mail.message).collect()
+        self.mailbox
+            .drain(..taken)
+            .map(|mail| mail.message)
+            .collect()
     }
 }
 
@@ -227,7 +237,10 @@ impl Environment {
             let all = first.emissions.iter().chain([&first.output]);
             all.map(|outgoing| outgoing.message.0 as usize).min()
         };
-        self.activations().filter_map(|(_, activation)| made(activation)).min().unwrap_or(self.messages.len())
+        self.activations()
+            .filter_map(|(_, activation)| made(activation))
+            .min()
+            .unwrap_or(self.messages.len())
     }
 
     /// The state of a role. Panics on an id of another team.
@@ -237,7 +250,11 @@ impl Environment {
 
     /// Whether nobody has mail, nobody is at work and nothing is on its way out. Something may yet wait in a join.
     pub fn is_quiet(&self) -> bool {
-        self.outbox.is_empty() && self.roles.iter().all(|role| role.mailbox.is_empty() && role.activation.is_none())
+        self.outbox.is_empty()
+            && self
+                .roles
+                .iter()
+                .all(|role| role.mailbox.is_empty() && role.activation.is_none())
     }
 
     /// Whether nothing is left anywhere.
@@ -265,9 +282,14 @@ impl Environment {
     /// Within a commit a role's emissions come before its output, so its newest message in the history is an output.
     /// Messages from outside are not counted, whatever sender they name.
     pub fn last_output(&self, team: &Team) -> Option<&Arc<Message>> {
-        let published = self.history.iter().rev().map(|message| self.message(*message));
+        let published = self
+            .history
+            .iter()
+            .rev()
+            .map(|message| self.message(*message));
         let is_output = |message: &&Arc<Message>| {
-            !message.is_from_outside() && team.roles.iter().any(|role| role.name == message.sent_from)
+            !message.is_from_outside()
+                && team.roles.iter().any(|role| role.name == message.sent_from)
         };
         published.into_iter().find(is_output)
     }
@@ -290,7 +312,10 @@ impl Environment {
     /// What a role remembers, oldest first, with the outputs of its open activation.
     pub fn memory(&self, id: RoleId) -> impl DoubleEndedIterator<Item = MessageRef> {
         let role = self.role(id);
-        let open = role.activation.iter().flat_map(|a| a.done.iter().map(|done| done.output.message));
+        let open = role
+            .activation
+            .iter()
+            .flat_map(|a| a.done.iter().map(|done| done.output.message));
         role.memory.iter().copied().chain(open)
     }
 
@@ -315,54 +340,93 @@ impl Environment {
             let writes = writes.filter(|write| write.scope == scope && write.key == key);
             unite(reducer, value, writes.map(|write| &write.change))
         };
-        let stands = || of_key(&mut self.own_writes(id), committed.and_then(|values| values.get(key)).cloned());
+        let stands = || {
+            of_key(
+                &mut self.own_writes(id),
+                committed.and_then(|values| values.get(key)).cloned(),
+            )
+        };
         Some(of_key(&mut pending.iter(), seen.unwrap_or_else(stands)))
     }
 
     /// The keys of a scope as a role sees it, sorted. None where the scope does not exist.
-    pub fn keys(&self, team: &Team, id: RoleId, scope: &str, pending: &[Write]) -> Option<Vec<String>> {
+    pub fn keys(
+        &self,
+        team: &Team,
+        id: RoleId,
+        scope: &str,
+        pending: &[Write],
+    ) -> Option<Vec<String>> {
         let (committed, _) = self.scope(team, id, scope)?;
-        let mut keys: BTreeMap<&str, bool> =
-            committed.iter().flat_map(|values| values.keys()).map(|key| (key.as_str(), true)).collect();
-        for write in self.own_writes(id).chain(pending).filter(|w| w.scope == scope) {
+        let mut keys: BTreeMap<&str, bool> = committed
+            .iter()
+            .flat_map(|values| values.keys())
+            .map(|key| (key.as_str(), true))
+            .collect();
+        for write in self
+            .own_writes(id)
+            .chain(pending)
+            .filter(|w| w.scope == scope)
+        {
             keys.insert(&write.key, matches!(write.change, scope::Change::Set(_)));
         }
-        Some(keys.into_iter().filter(|(_, there)| *there).map(|(key, _)| key.into()).collect())
+        Some(
+            keys.into_iter()
+                .filter(|(_, there)| *there)
+                .map(|(key, _)| key.into())
+                .collect(),
+        )
     }
 
-    fn scope(&self, team: &Team, id: RoleId, name: &str) -> Option<(Option<&Scope>, Option<crate::team::Reducer>)> {
+    fn scope(
+        &self,
+        team: &Team,
+        id: RoleId,
+        name: &str,
+    ) -> Option<(Option<&Scope>, Option<crate::team::Reducer>)> {
         if name == ROLE_SCOPE {
             return Some((Some(&self.role(id).scope), None));
         }
-        team.scopes.get(name).map(|reducer| (self.shared.get(name), *reducer))
+        team.scopes
+            .get(name)
+            .map(|reducer| (self.shared.get(name), *reducer))
     }
 
     fn own_writes(&self, id: RoleId) -> impl Iterator<Item = &Write> {
-        self.role(id).activation.iter().flat_map(|a| a.done.iter().flat_map(|done| done.writes.iter()))
+        self.role(id)
+            .activation
+            .iter()
+            .flat_map(|a| a.done.iter().flat_map(|done| done.writes.iter()))
     }
 
     /// The roles whose call failed, with what it was.
     pub fn failed(&self) -> impl Iterator<Item = (RoleId, &Activation)> {
-        self.activations().filter(|(_, activation)| matches!(activation.phase, Phase::Failed(_)))
+        self.activations()
+            .filter(|(_, activation)| matches!(activation.phase, Phase::Failed(_)))
     }
 
     /// The faults that are open: of the roles that failed, and of those that can be tried again and were not yet.
     pub fn faults(&self) -> impl Iterator<Item = (RoleId, &Activation, &Fault)> {
-        self.activations().filter_map(|(id, activation)| Some((id, activation, activation.phase.fault()?)))
+        self.activations()
+            .filter_map(|(id, activation)| Some((id, activation, activation.phase.fault()?)))
     }
 
     /// The roles that wait for a person, with what they ask.
     pub fn requests(&self) -> impl Iterator<Item = (RoleId, &Request)> {
-        self.activations().filter_map(|(id, activation)| match &activation.phase {
-            Phase::Waiting(request) => Some((id, request)),
-            _ => None,
-        })
+        self.activations()
+            .filter_map(|(id, activation)| match &activation.phase {
+                Phase::Waiting(request) => Some((id, request)),
+                _ => None,
+            })
     }
 
     /// The calls in doubt: whose, their place among the calls that were begun, what they are.
     pub fn doubts(&self) -> impl Iterator<Item = (RoleId, usize, &Begun)> {
-        self.activations()
-            .flat_map(|(id, activation)| activation.doubts().map(move |(place, begun)| (id, place, begun)))
+        self.activations().flat_map(|(id, activation)| {
+            activation
+                .doubts()
+                .map(move |(place, begun)| (id, place, begun))
+        })
     }
 
     /// The roles at work.

@@ -89,7 +89,10 @@ impl FaultKind {
     ///
     /// After a failure of the component's own making, the same answers would only repeat it.
     pub fn keeps_calls(self) -> bool {
-        !matches!(self, Self::Trap | Self::Error | Self::OutputInvalid | Self::Think)
+        !matches!(
+            self,
+            Self::Trap | Self::Error | Self::OutputInvalid | Self::Think
+        )
     }
 }
 
@@ -103,7 +106,9 @@ impl fmt::Display for FaultKind {
 ///
 /// It is set where a fault is created, by the host alone, and saved with the fault. Advice and comparisons use it, never
 /// the message, which may contain the words of a guest, a model or a server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub enum FaultCause {
     /// The host knows nothing beyond the kind.
     #[default]
@@ -274,7 +279,14 @@ impl Fault {
             _ => Hope::Final,
         };
         let cause = FaultCause::Unspecified;
-        Self { kind, hope, cause, message: message.into(), backtrace: Vec::new(), log: Vec::new() }
+        Self {
+            kind,
+            hope,
+            cause,
+            message: message.into(),
+            backtrace: Vec::new(),
+            log: Vec::new(),
+        }
     }
 
     /// Returns the fault with this cause.
@@ -289,7 +301,11 @@ impl Fault {
             (Work::Think { .. }, FaultKind::Interrupted | FaultKind::Think) => Cow::Borrowed(self),
             (Work::Think { .. }, kind) => {
                 let message = format!("choosing failed: {kind}: {}", self.message);
-                Cow::Owned(Self { kind: FaultKind::Think, message, ..self.clone() })
+                Cow::Owned(Self {
+                    kind: FaultKind::Think,
+                    message,
+                    ..self.clone()
+                })
             }
             _ => Cow::Borrowed(self),
         }
@@ -321,9 +337,17 @@ mod tests {
             assert_eq!(seen.seen(work), seen, "what is saved is told as it is");
         };
         let (think, plan) = (Work::Think { round: 0 }, Work::Plan);
-        check(think, FaultKind::Cpu, (FaultKind::Think, "choosing failed: cpu: why"));
+        check(
+            think,
+            FaultKind::Cpu,
+            (FaultKind::Think, "choosing failed: cpu: why"),
+        );
         check(think, FaultKind::Think, (FaultKind::Think, "why"));
-        check(think, FaultKind::Interrupted, (FaultKind::Interrupted, "why"));
+        check(
+            think,
+            FaultKind::Interrupted,
+            (FaultKind::Interrupted, "why"),
+        );
         check(plan, FaultKind::Cpu, (FaultKind::Cpu, "why"));
     }
 
@@ -331,12 +355,29 @@ mod tests {
     fn what_an_action_did_by_itself_is_asked_afresh_and_only_passing_kinds_are_retried() {
         let check = |kinds: &[FaultKind], keeps: bool, hope: Hope| {
             for kind in kinds {
-                assert_eq!((kind.keeps_calls(), Fault::new(*kind, "").hope), (keeps, hope), "{kind}");
+                assert_eq!(
+                    (kind.keeps_calls(), Fault::new(*kind, "").hope),
+                    (keeps, hope),
+                    "{kind}"
+                );
             }
         };
         use FaultKind::*;
         check(&[Trap, Error, OutputInvalid, Think], false, Hope::Final);
-        check(&[Fuel, Cpu, Memory, Stack, OutputLimit, StateConflict, Denied, Interrupted], true, Hope::Final);
+        check(
+            &[
+                Fuel,
+                Cpu,
+                Memory,
+                Stack,
+                OutputLimit,
+                StateConflict,
+                Denied,
+                Interrupted,
+            ],
+            true,
+            Hope::Final,
+        );
         check(&[Timeout, Host], true, Hope::Retryable);
     }
 }

@@ -95,7 +95,11 @@ impl Files {
     /// An action did this. It is put in its place even where the run decided the same before: somebody may have removed
     /// it since, and an action sees what it wrote itself.
     pub fn record(&mut self, change: &FileChange) {
-        let expected = self.decided.get(&change.path).unwrap_or(&change.before).clone();
+        let expected = self
+            .decided
+            .get(&change.path)
+            .unwrap_or(&change.before)
+            .clone();
         self.settle(&change.path, expected, &change.after);
     }
 
@@ -110,14 +114,23 @@ impl Files {
     }
 
     fn settle(&mut self, path: &str, expected: Content, content: &Content) {
-        self.pending.push(Placement { path: path.into(), expected, content: content.clone() });
+        self.pending.push(Placement {
+            path: path.into(),
+            expected,
+            content: content.clone(),
+        });
         self.decided.insert(path.into(), content.clone());
     }
 
     /// What a committed action left.
     pub fn keep(&mut self, change: &FileChange, (role, work, step): (RoleId, Work, u64)) {
         self.decide(&change.path, &change.before, &change.after);
-        let kept = Kept { content: change.after.clone(), role, work, step };
+        let kept = Kept {
+            content: change.after.clone(),
+            role,
+            work,
+            step,
+        };
         self.kept.insert(change.path.clone(), kept);
     }
 }
@@ -125,14 +138,22 @@ impl Files {
 impl Environment {
     /// What finished actions of an open activation did, oldest first.
     pub fn open_changes(&self, id: RoleId) -> impl Iterator<Item = (Work, &FileChange)> {
-        let done = self.role(id).activation.iter().flat_map(|activation| &activation.done);
+        let done = self
+            .role(id)
+            .activation
+            .iter()
+            .flat_map(|activation| &activation.done);
         done.flat_map(|done| done.tried.files.iter().map(|change| (done.work, change)))
     }
 
     /// The digests of all files that this state needs: those that committed steps left, and both sides of what is open.
     pub fn file_digests(&self) -> BTreeSet<Digest> {
         let kept = self.files.kept.values().map(|kept| &kept.content);
-        let pending = self.files.pending.iter().flat_map(|placement| [&placement.expected, &placement.content]);
+        let pending = self
+            .files
+            .pending
+            .iter()
+            .flat_map(|placement| [&placement.expected, &placement.content]);
         let open = self.activations().flat_map(|(id, _)| self.open_changes(id));
         let open = open.flat_map(|(_, change)| [&change.before, &change.after]);
         kept.chain(self.files.decided.values())
@@ -154,10 +175,14 @@ impl Environment {
         for (other, _) in self.activations().filter(|(other, _)| *other != id) {
             for (_, change) in self.open_changes(other) {
                 let kept = self.files.kept.get(&change.path).map(|kept| &kept.content);
-                seen.entry(change.path.clone()).or_insert_with(|| kept.unwrap_or(&change.before).clone());
+                seen.entry(change.path.clone())
+                    .or_insert_with(|| kept.unwrap_or(&change.before).clone());
             }
         }
-        seen.extend(self.open_changes(id).map(|(_, change)| (change.path.clone(), change.after.clone())));
+        seen.extend(
+            self.open_changes(id)
+                .map(|(_, change)| (change.path.clone(), change.after.clone())),
+        );
         seen
     }
 }

@@ -49,7 +49,13 @@ pub enum Finish {
 
 impl Finish {
     /// All.
-    pub const ALL: [Self; 5] = [Self::Stop, Self::Length, Self::ToolCalls, Self::Refusal, Self::Other];
+    pub const ALL: [Self; 5] = [
+        Self::Stop,
+        Self::Length,
+        Self::ToolCalls,
+        Self::Refusal,
+        Self::Other,
+    ];
 
     /// The name used in events and in `team.json`.
     pub fn name(self) -> &'static str {
@@ -134,7 +140,13 @@ pub enum HostCallKind {
 
 impl HostCallKind {
     /// All.
-    pub const ALL: [Self; 5] = [Self::Llm, Self::Clock, Self::Random, Self::Http, Self::Human];
+    pub const ALL: [Self; 5] = [
+        Self::Llm,
+        Self::Clock,
+        Self::Random,
+        Self::Http,
+        Self::Human,
+    ];
 
     /// The name used in events.
     pub fn name(self) -> &'static str {
@@ -263,7 +275,10 @@ impl Verdict {
 impl Begun {
     /// A call that begins.
     pub fn now(intent: Intent) -> Self {
-        Self { intent, result: Known::No }
+        Self {
+            intent,
+            result: Known::No,
+        }
     }
 
     /// Whether its result is unknown and it must not simply be made again.
@@ -282,7 +297,11 @@ impl Activation {
     /// for it, and a repetition could do harm.
     pub fn doubts(&self) -> impl Iterator<Item = (usize, &Begun)> {
         let stands = matches!(self.phase, Phase::Failed(_));
-        self.current.begun.iter().enumerate().filter(move |(_, begun)| stands && begun.is_doubtful())
+        self.current
+            .begun
+            .iter()
+            .enumerate()
+            .filter(move |(_, begun)| stands && begun.is_doubtful())
     }
 
     /// Whether an attempt that ends now leaves calls in doubt.
@@ -293,9 +312,13 @@ impl Activation {
     /// Where an attempt that did not come to its end leaves its activation: ready for the next, but for a call whose
     /// result is not known, which must not be made again without asking.
     pub(crate) fn ready(&self) -> Phase {
-        let Some(begun) = self.current.begun.iter().find(|begun| begun.is_doubtful()) else { return Phase::Ready };
-        let message =
-            format!("cut off while `{}` was under way: whether it took effect is not known", begun.intent.what);
+        let Some(begun) = self.current.begun.iter().find(|begun| begun.is_doubtful()) else {
+            return Phase::Ready;
+        };
+        let message = format!(
+            "cut off while `{}` was under way: whether it took effect is not known",
+            begun.intent.what
+        );
         Phase::Failed(Fault::new(FaultKind::Interrupted, message))
     }
 }
@@ -303,14 +326,22 @@ impl Activation {
 impl Current {
     /// A call that may change the world is about to be made. It takes the place of one that it repeats.
     pub(crate) fn begin(&mut self, intent: &Intent) {
-        self.begun.retain(|begun| intent.again == Again::Ask || !begun.awaits(intent.kind, &intent.request));
+        self.begun.retain(|begun| {
+            intent.again == Again::Ask || !begun.awaits(intent.kind, &intent.request)
+        });
         self.begun.push(Begun::now(intent.clone()));
     }
 
     /// A call has come back.
     pub(crate) fn answered(&mut self, call: &HostCall) {
         self.journal.push(call.clone());
-        let Some(at) = self.begun.iter().position(|begun| begun.awaits(call.kind, &call.request)) else { return };
+        let Some(at) = self
+            .begun
+            .iter()
+            .position(|begun| begun.awaits(call.kind, &call.request))
+        else {
+            return;
+        };
         match call.outcome {
             Outcome::Answered => self.begun[at].result = Known::Recorded,
             Outcome::Failed => drop(self.begun.remove(at)),

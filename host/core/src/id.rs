@@ -58,7 +58,10 @@ pub enum Part {
 
 /// Bytes in lower-case hex, as digests are written.
 pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| alloc::format!("{byte:02x}")).collect()
+    bytes
+        .iter()
+        .map(|byte| alloc::format!("{byte:02x}"))
+        .collect()
 }
 
 macro_rules! text_id {

@@ -76,13 +76,21 @@ impl Json {
 
     /// The document as a list: a list is itself, anything else a list of one.
     pub(crate) fn into_list(self) -> Self {
-        if self.0.starts_with('[') { self } else { Self(alloc::format!("[{}]", self.0)) }
+        if self.0.starts_with('[') {
+            self
+        } else {
+            Self(alloc::format!("[{}]", self.0))
+        }
     }
 
     /// Two lists in one. On the text: what it costs does not grow with the list that is appended to.
     pub(crate) fn join(mut self, other: &Self) -> Self {
         // Text from a damaged store may be no list; it then stays what it is.
-        let items = other.0.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or_default();
+        let items = other
+            .0
+            .strip_prefix('[')
+            .and_then(|text| text.strip_suffix(']'))
+            .unwrap_or_default();
         if !items.is_empty() && self.0.pop().is_some() {
             let first = self.0.ends_with('[');
             self.0.push_str(if first { "" } else { "," });
@@ -123,7 +131,10 @@ mod tests {
 
     #[test]
     fn equal_documents_have_equal_text() {
-        check(" { \"b\" : [ 1 , 2 ] , \"a\" : null } ", r#"{"a":null,"b":[1,2]}"#);
+        check(
+            " { \"b\" : [ 1 , 2 ] , \"a\" : null } ",
+            r#"{"a":null,"b":[1,2]}"#,
+        );
         check(r#"{"a":1,"a":2}"#, r#"{"a":2}"#);
         check(r#""\u0041\/""#, r#""A/""#);
         check("18446744073709551615", "18446744073709551615");
@@ -132,7 +143,19 @@ mod tests {
 
     #[test]
     fn what_is_no_document_is_refused() {
-        for text in ["", " ", "{", "{]", "nul", "1 2", "'a'", "NaN", "[1,]", "[\u{feff}1]", r#""\ud8""#] {
+        for text in [
+            "",
+            " ",
+            "{",
+            "{]",
+            "nul",
+            "1 2",
+            "'a'",
+            "NaN",
+            "[1,]",
+            "[\u{feff}1]",
+            r#""\ud8""#,
+        ] {
             assert!(Json::parse(text).is_err(), "{text:?}");
         }
         assert!(Json::parse(&"[".repeat(100_000)).is_err());
@@ -146,7 +169,9 @@ mod tests {
     #[test]
     fn lists_are_joined_as_texts_and_damage_is_no_panic() {
         let check = |old: &str, new: &str, expected: &str| {
-            let joined = Json(old.into()).into_list().join(&Json(new.into()).into_list());
+            let joined = Json(old.into())
+                .into_list()
+                .join(&Json(new.into()).into_list());
             assert_eq!(joined.as_str(), expected);
         };
         check("[]", "[]", "[]");
@@ -155,7 +180,9 @@ mod tests {
         check("[[]]", "[2,3]", "[[],2,3]");
         check("{}", "null", "[{},null]");
         for (old, new) in [("[", "["), ("", ""), ("[\u{e9}", "[1]"), ("[1]", "[\u{e9}")] {
-            let _ = Json(old.into()).into_list().join(&Json(new.into()).into_list());
+            let _ = Json(old.into())
+                .into_list()
+                .join(&Json(new.into()).into_list());
         }
     }
 

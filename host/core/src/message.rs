@@ -82,7 +82,8 @@ impl Message {
         let role = core::mem::replace(&mut self.role, USER.into());
         for (key, claim, usual) in [(CLAIMED_SENDER, sender, ""), (CLAIMED_ROLE, role, USER)] {
             if !claim.is_empty() && claim != usual {
-                self.meta.insert(key.into(), Json::from(Value::String(claim)));
+                self.meta
+                    .insert(key.into(), Json::from(Value::String(claim)));
             }
         }
     }
@@ -108,7 +109,10 @@ pub struct Instruct {
 impl Instruct {
     /// A document whose type nobody named.
     pub fn untyped(value: Json) -> Box<Self> {
-        Box::new(Self { class: String::new(), value })
+        Box::new(Self {
+            class: String::new(),
+            value,
+        })
     }
 }
 

@@ -68,7 +68,9 @@ mod tests {
 
     #[test]
     fn dollars_are_rounded_to_the_nearest_unit_and_saturate() {
-        let check = |dollars: f64, expected: u64| assert_eq!(Usd::from_dollars(dollars), Usd(expected), "{dollars}");
+        let check = |dollars: f64, expected: u64| {
+            assert_eq!(Usd::from_dollars(dollars), Usd(expected), "{dollars}")
+        };
         check(0.0, 0);
         check(0.6, 600_000_000_000);
         check(1e-12, 1);
@@ -85,7 +87,11 @@ mod tests {
     #[test]
     fn prices_are_exact() {
         let check = |dollars: f64, tokens: u32, expected: u64| {
-            assert_eq!(Usd::from_dollars(dollars).per_million(tokens), Usd(expected), "{dollars} x {tokens}");
+            assert_eq!(
+                Usd::from_dollars(dollars).per_million(tokens),
+                Usd(expected),
+                "{dollars} x {tokens}"
+            );
         };
         check(0.6, 1_000_000, 600_000_000_000);
         check(0.0375, 1, 37_500);

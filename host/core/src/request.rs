@@ -43,7 +43,9 @@ pub enum Answer {
 impl Request {
     /// What becomes of it when nobody answers in time.
     pub fn lapse(&self) -> Answer {
-        self.default.clone().map_or(Answer::Expired, Answer::Default)
+        self.default
+            .clone()
+            .map_or(Answer::Expired, Answer::Default)
     }
 
     /// Whether it is too late to answer.
@@ -80,7 +82,9 @@ impl Answer {
 
     /// Back from the form in which it is recorded.
     pub fn recorded(record: &Json) -> Option<Self> {
-        let Value::Object(mut fields) = record.value() else { return None };
+        let Value::Object(mut fields) = record.value() else {
+            return None;
+        };
         let value = fields.remove("value").map(Json::from);
         match (fields.get("by")?.as_str()?, value) {
             ("person", Some(value)) => Some(Self::Given(value)),
@@ -98,11 +102,20 @@ mod tests {
     #[test]
     fn what_is_recorded_of_an_answer_is_read_back() {
         let number = || Json::from(json!(42));
-        for answer in [Answer::Given(number()), Answer::Given(Json::null()), Answer::Default(number()), Answer::Expired]
-        {
+        for answer in [
+            Answer::Given(number()),
+            Answer::Given(Json::null()),
+            Answer::Default(number()),
+            Answer::Expired,
+        ] {
             assert_eq!(Answer::recorded(&answer.record()), Some(answer));
         }
-        for other in [json!(null), json!({ "by": "person" }), json!({ "by": "nobody", "value": 1 }), json!({})] {
+        for other in [
+            json!(null),
+            json!({ "by": "person" }),
+            json!({ "by": "nobody", "value": 1 }),
+            json!({}),
+        ] {
             assert_eq!(Answer::recorded(&Json::from(other)), None);
         }
     }

@@ -34,7 +34,10 @@ pub struct RoleRules {
 impl Rules {
     /// The rules of a team.
     pub fn of(team: &Team) -> Self {
-        Self { roles: team.roles.iter().map(RoleRules::of).collect(), scopes: team.scopes.clone() }
+        Self {
+            roles: team.roles.iter().map(RoleRules::of).collect(),
+            scopes: team.scopes.clone(),
+        }
     }
 
     /// The team under these rules instead of its own.
@@ -61,6 +64,10 @@ impl RoleRules {
             React::Choose { max_loop, thinker } => (Some(max_loop), Some(thinker)),
             React::ByOrder | React::PlanAndAct | React::Human => (None, None),
         };
-        Self { profile: role.profile.clone(), max_loop, thinker }
+        Self {
+            profile: role.profile.clone(),
+            max_loop,
+            thinker,
+        }
     }
 }

@@ -65,8 +65,16 @@ impl Shape {
                 .iter()
                 .map(|(group, members)| (group.clone(), members.iter().map(name).collect()))
                 .collect(),
-            routes: team.routes.iter().map(|route| route_text(team, route)).collect(),
-            joins: team.joins.iter().map(|join| JoinShape::of(team, join)).collect(),
+            routes: team
+                .routes
+                .iter()
+                .map(|route| route_text(team, route))
+                .collect(),
+            joins: team
+                .joins
+                .iter()
+                .map(|join| JoinShape::of(team, join))
+                .collect(),
         }
     }
 
@@ -87,9 +95,19 @@ impl Shape {
                 lines.push(format!("role `{}` is new", role.name));
             }
         }
-        let order = |shape: &Self| shape.roles.iter().map(|r| r.name.clone()).collect::<Vec<_>>();
+        let order = |shape: &Self| {
+            shape
+                .roles
+                .iter()
+                .map(|r| r.name.clone())
+                .collect::<Vec<_>>()
+        };
         if lines.is_empty() && order(self) != order(other) {
-            lines.push(format!("roles are in the order {}, saved {}", list(&order(other)), list(&order(self))));
+            lines.push(format!(
+                "roles are in the order {}, saved {}",
+                list(&order(other)),
+                list(&order(self))
+            ));
         }
         compare_groups(&self.groups, &other.groups, &mut lines);
         for route in other.routes.iter().filter(|r| !self.routes.contains(r)) {
@@ -112,12 +130,21 @@ impl Shape {
             match other.joins.iter().find(|found| found.id == join.id) {
                 None => lines.push(format!("join `{}` is missing", join.id)),
                 Some(found) if found != join => {
-                    lines.push(format!("join `{}` is {}, saved {}", join.id, found.text(), join.text()));
+                    lines.push(format!(
+                        "join `{}` is {}, saved {}",
+                        join.id,
+                        found.text(),
+                        join.text()
+                    ));
                 }
                 Some(_) => {}
             }
         }
-        for join in other.joins.iter().filter(|join| !self.joins.iter().any(|saved| saved.id == join.id)) {
+        for join in other
+            .joins
+            .iter()
+            .filter(|join| !self.joins.iter().any(|saved| saved.id == join.id))
+        {
             lines.push(format!("join `{}` is new", join.id));
         }
         if lines.is_empty() && self.joins != other.joins {
@@ -130,7 +157,11 @@ impl JoinShape {
     fn of(team: &Team, join: &Join) -> Self {
         Self {
             id: join.id.clone(),
-            from: join.from.iter().map(|id| team.role(*id).name.clone()).collect(),
+            from: join
+                .from
+                .iter()
+                .map(|id| team.role(*id).name.clone())
+                .collect(),
             to: join.to.clone(),
             mode: join.mode,
             deliver: join.deliver,
@@ -140,7 +171,11 @@ impl JoinShape {
     /// All of it in the words of the team file.
     fn text(&self) -> String {
         let (mode, deliver) = (self.mode.name(), self.deliver.name());
-        format!("{mode} from {} to `{}` by {deliver}", list(&self.from), self.to)
+        format!(
+            "{mode} from {} to `{}` by {deliver}",
+            list(&self.from),
+            self.to
+        )
     }
 }
 
@@ -148,7 +183,11 @@ impl RoleShape {
     fn of(role: &Role) -> Self {
         Self {
             name: role.name.clone(),
-            actions: role.actions.iter().map(|action| action.name.clone()).collect(),
+            actions: role
+                .actions
+                .iter()
+                .map(|action| action.name.clone())
+                .collect(),
             watch: role.watch.iter().cloned().collect(),
             react: react_text(role.react),
         }
@@ -161,10 +200,17 @@ impl RoleShape {
             lines.push(format!("actions of `{name}` are {new}, saved {old}"));
         }
         if self.watch != other.watch {
-            lines.push(format!("watch of `{name}` is {}, saved {}", list(&other.watch), list(&self.watch)));
+            lines.push(format!(
+                "watch of `{name}` is {}, saved {}",
+                list(&other.watch),
+                list(&self.watch)
+            ));
         }
         if self.react != other.react {
-            lines.push(format!("react of `{name}` is {}, saved {}", other.react, self.react));
+            lines.push(format!(
+                "react of `{name}` is {}, saved {}",
+                other.react, self.react
+            ));
         }
     }
 }
@@ -173,9 +219,15 @@ impl RoleShape {
 fn react_text(react: React) -> String {
     match react {
         React::ByOrder => "by_order".to_string(),
-        React::Choose { thinker: Thinker::Component, .. } => "react (think by a component)".to_string(),
+        React::Choose {
+            thinker: Thinker::Component,
+            ..
+        } => "react (think by a component)".to_string(),
         // What is asked may change with the loop limit and the model.
-        React::Choose { thinker: Thinker::Model | Thinker::OnlyAction, .. } => "react (think by the host)".to_string(),
+        React::Choose {
+            thinker: Thinker::Model | Thinker::OnlyAction,
+            ..
+        } => "react (think by the host)".to_string(),
         React::PlanAndAct => "plan_and_act".to_string(),
         React::Human => HUMAN.to_string(),
     }
@@ -190,15 +242,27 @@ fn route_text(team: &Team, route: &Route) -> String {
             None => list(&arm.to),
         })
         .collect();
-    format!("from `{}` to {}", team.role(route.from).name, arms.join(", else "))
+    format!(
+        "from `{}` to {}",
+        team.role(route.from).name,
+        arms.join(", else ")
+    )
 }
 
-fn compare_groups(saved: &BTreeMap<String, Vec<String>>, now: &BTreeMap<String, Vec<String>>, lines: &mut Vec<String>) {
+fn compare_groups(
+    saved: &BTreeMap<String, Vec<String>>,
+    now: &BTreeMap<String, Vec<String>>,
+    lines: &mut Vec<String>,
+) {
     for (name, members) in saved {
         match now.get(name) {
             None => lines.push(format!("group `{name}` is missing")),
             Some(found) if found != members => {
-                lines.push(format!("group `{name}` is {}, saved {}", list(found), list(members)));
+                lines.push(format!(
+                    "group `{name}` is {}, saved {}",
+                    list(found),
+                    list(members)
+                ));
             }
             Some(_) => {}
         }
@@ -209,5 +273,12 @@ fn compare_groups(saved: &BTreeMap<String, Vec<String>>, now: &BTreeMap<String, 
 }
 
 fn list(names: &[String]) -> String {
-    format!("[{}]", names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "))
+    format!(
+        "[{}]",
+        names
+            .iter()
+            .map(|name| format!("`{name}`"))
+            .collect::<Vec<_>>()
+            .join(", ")
+    )
 }

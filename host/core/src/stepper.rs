@@ -59,7 +59,14 @@ impl Stepper {
         let awake = Awake::of(&under, &env);
         // What roles watch and are called is the same under all rules.
         let book = Arc::new(AddressBook::of(&team, env.own_messages));
-        Self { given: team, team: under, env, awake, book, recall: Recall::default() }
+        Self {
+            given: team,
+            team: under,
+            env,
+            awake,
+            book,
+            recall: Recall::default(),
+        }
     }
 
     /// The same team in another state of its run.
@@ -96,7 +103,11 @@ impl Stepper {
         if self.env.status != Status::Running {
             return Effect::Halt(self.env.status);
         }
-        if self.env.open { self.within_step(goes_on) } else { self.between_steps() }
+        if self.env.open {
+            self.within_step(goes_on)
+        } else {
+            self.between_steps()
+        }
     }
 
     fn between_steps(&self) -> Effect {
@@ -107,10 +118,18 @@ impl Stepper {
         if roles.is_empty() {
             return self.at_rest();
         }
-        if self.team.policy.max_steps.is_some_and(|max| self.env.step >= max) {
+        if self
+            .team
+            .policy
+            .max_steps
+            .is_some_and(|max| self.env.step >= max)
+        {
             return Effect::Record(self.ended(Status::StepLimit));
         }
-        Effect::Record(Event::StepStarted { step: self.env.step, roles })
+        Effect::Record(Event::StepStarted {
+            step: self.env.step,
+            roles,
+        })
     }
 
     /// What happens when nobody can go on: what is on its way out is waited for, then the run ends. A fault outweighs a
@@ -147,8 +166,17 @@ impl Stepper {
     /// Who takes part in the next step: who has mail and no open work, and who can go on with open work.
     fn due(&self) -> Vec<RoleId> {
         // One that is complete here was ended by a lower limit: what it did is still to be committed.
-        let due = |stand| matches!(stand, Stand::Mail | Stand::Ready | Stand::Asking | Stand::Complete);
-        self.awake.all().filter(|(_, stand)| due(*stand)).map(|(id, _)| id).collect()
+        let due = |stand| {
+            matches!(
+                stand,
+                Stand::Mail | Stand::Ready | Stand::Asking | Stand::Complete
+            )
+        };
+        self.awake
+            .all()
+            .filter(|(_, stand)| due(*stand))
+            .map(|(id, _)| id)
+            .collect()
     }
 
     fn within_step(&self, goes_on: &dyn Fn() -> bool) -> Effect {
@@ -156,7 +184,8 @@ impl Stepper {
             return Effect::Record(question);
         }
         let count = |stand| self.awake.count(stand);
-        let affords = |(id, activation): &(RoleId, &Activation)| self.purse(*id, activation).is_none();
+        let affords =
+            |(id, activation): &(RoleId, &Activation)| self.purse(*id, activation).is_none();
         if let Some((id, activation)) = self.ready().find(affords) {
             // Who rests before another try holds nobody up.
             if count(Stand::Running) >= self.team.policy.max_parallel.max(1) {
@@ -177,17 +206,25 @@ impl Stepper {
         if self.waits_for_people() {
             return self.at_rest();
         }
-        self.conflict().or_else(|| self.commit(goes_on)).map_or(Effect::Wait, Effect::Record)
+        self.conflict()
+            .or_else(|| self.commit(goes_on))
+            .map_or(Effect::Wait, Effect::Record)
     }
 
     /// What a run that is stopped by faults is called: a call in doubt is the more pressing of its troubles.
     fn failure(&self) -> Status {
-        if self.env.doubts().next().is_some() { Status::InDoubt } else { Status::Failed }
+        if self.env.doubts().next().is_some() {
+            Status::InDoubt
+        } else {
+            Status::Failed
+        }
     }
 
     /// Who can make a call, if there is something to spend.
     fn ready(&self) -> impl Iterator<Item = (RoleId, &Activation)> {
-        self.awake.ready().filter_map(|id| Some((id, self.env.role(id).activation.as_ref()?)))
+        self.awake
+            .ready()
+            .filter_map(|id| Some((id, self.env.role(id).activation.as_ref()?)))
     }
 
     /// What the next attempt of an activation does with the recorded host calls of earlier ones.
@@ -211,7 +248,10 @@ impl Stepper {
 
     /// Whose budgets keep open work from going on.
     pub fn purses(&self) -> impl Iterator<Item = Purse> {
-        let ready = self.env.activations().filter(|(_, activation)| activation.phase.is_ready());
+        let ready = self
+            .env
+            .activations()
+            .filter(|(_, activation)| activation.phase.is_ready());
         ready.filter_map(|(id, activation)| self.purse(id, activation))
     }
 
@@ -228,7 +268,9 @@ impl Stepper {
         let work = activation.work(role).unwrap_or(Work::Plan);
         let journal = self.journal(activation);
         let task = match work {
-            Work::Act { task: Some(task), .. } => activation.tasks.get(task as usize).cloned(),
+            Work::Act {
+                task: Some(task), ..
+            } => activation.tasks.get(task as usize).cloned(),
             _ => None,
         };
         Invocation {
@@ -238,17 +280,31 @@ impl Stepper {
             attempt: activation.current.attempts + 1,
             digest: self.component(id, work).cloned(),
             journal,
-            recorded: if journal == Journal::Keep { activation.current.journal.clone() } else { Vec::new() },
-            idempotency_key: activation.key(&self.env.lineage.key(&self.env.run.0), &role.name, work),
+            recorded: if journal == Journal::Keep {
+                activation.current.journal.clone()
+            } else {
+                Vec::new()
+            },
+            idempotency_key: activation.key(
+                &self.env.lineage.key(&self.env.run.0),
+                &role.name,
+                work,
+            ),
             seed: activation.key(&self.env.run.0, &role.name, work),
             news: self.env.resolve(&activation.news),
-            outputs: activation.done.iter().map(|done| self.env.message(done.output.message).clone()).collect(),
+            outputs: activation
+                .done
+                .iter()
+                .map(|done| self.env.message(done.output.message).clone())
+                .collect(),
         }
     }
 
     /// The component that does some work, if one does.
     pub fn component(&self, id: RoleId, work: Work) -> Option<&Digest> {
-        self.env.components.get(&slot(self.team.role(id), id, work)?)
+        self.env
+            .components
+            .get(&slot(self.team.role(id), id, work)?)
     }
 
     /// The end of the run with this status.
@@ -256,7 +312,11 @@ impl Stepper {
         // Between steps the state is that of the last checkpoint.
         let checkpoint = self.env.open.then(|| self.env.next_checkpoint());
         let parent = self.env.checkpoint.clone();
-        Event::RunEnded { status, checkpoint, parent }
+        Event::RunEnded {
+            status,
+            checkpoint,
+            parent,
+        }
     }
 }
 
@@ -271,7 +331,13 @@ pub fn step_of_fault(team: &Team, env: &Environment, activation: &Activation) ->
 
 /// Where the component of some work stands; none when the host itself thinks, or a person does.
 pub fn slot(role: &Role, id: RoleId, work: Work) -> Option<Slot> {
-    let by_model = matches!(role.react, React::Choose { thinker: Thinker::Model | Thinker::OnlyAction, .. });
+    let by_model = matches!(
+        role.react,
+        React::Choose {
+            thinker: Thinker::Model | Thinker::OnlyAction,
+            ..
+        }
+    );
     let by_none = work == Work::Answer || (by_model && matches!(work, Work::Think { .. }));
     (!by_none).then(|| spender(id, work))
 }

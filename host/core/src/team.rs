@@ -279,14 +279,20 @@ impl Team {
     /// What roles are called: their names, then their aliases. Of several with one name the first is meant.
     pub(crate) fn callings(&self) -> impl Iterator<Item = (&str, RoleId)> {
         let names = self.role_ids().map(|id| (self.role(id).name.as_str(), id));
-        let aliases =
-            self.role_ids().flat_map(|id| self.role(id).addresses.iter().map(move |alias| (alias.as_str(), id)));
+        let aliases = self.role_ids().flat_map(|id| {
+            self.role(id)
+                .addresses
+                .iter()
+                .map(move |alias| (alias.as_str(), id))
+        });
         names.chain(aliases)
     }
 
     /// The role with this name or, failing that, this alias.
     pub fn find(&self, name: &str) -> Option<RoleId> {
-        self.callings().find(|(calling, _)| *calling == name).map(|(_, id)| id)
+        self.callings()
+            .find(|(calling, _)| *calling == name)
+            .map(|(_, id)| id)
     }
 }
 
@@ -313,7 +319,11 @@ impl Role {
 
     /// What messages say of who speaks.
     pub fn speaker(&self) -> String {
-        if self.profile.is_empty() { self.name.clone() } else { alloc::format!("{}({})", self.name, self.profile) }
+        if self.profile.is_empty() {
+            self.name.clone()
+        } else {
+            alloc::format!("{}({})", self.name, self.profile)
+        }
     }
 }
 

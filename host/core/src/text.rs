@@ -57,7 +57,9 @@ pub fn unfit_for_name(name: &str) -> Option<char> {
         let follows = before.is_some_and(|before: char| !before.is_ascii() && !is_joiner(before));
         let fits = match c {
             '\u{fe0e}' | '\u{fe0f}' => follows && !is_selector(before),
-            c if is_joiner(c) => follows && characters.peek().is_some_and(|after| !after.is_ascii()),
+            c if is_joiner(c) => {
+                follows && characters.peek().is_some_and(|after| !after.is_ascii())
+            }
             c => !is_invisible(c),
         };
         if !fits {
@@ -97,12 +99,16 @@ mod tests {
 
     #[test]
     fn a_name_holds_joiners_only_where_words_and_emoji_need_them() {
-        let check = |name: &str, unfit: Option<char>| assert_eq!(unfit_for_name(name), unfit, "{name:?}");
+        let check =
+            |name: &str, unfit: Option<char>| assert_eq!(unfit_for_name(name), unfit, "{name:?}");
         check("Reviewer", None);
         check("\u{dc}berpr\u{fc}fer 2", None);
         check("\u{1f469}\u{200d}\u{1f4bb}", None);
         check("\u{2764}\u{fe0f}\u{200d}\u{1f525} \u{2764}\u{fe0f}", None);
-        check("\u{645}\u{6cc}\u{200c}\u{62e}\u{648}\u{627}\u{647}\u{645}", None);
+        check(
+            "\u{645}\u{6cc}\u{200c}\u{62e}\u{648}\u{627}\u{647}\u{645}",
+            None,
+        );
         check("\u{915}\u{94d}\u{200d}\u{937}", None);
         check("Re\u{200b}viewer", Some('\u{200b}'));
         check("Re\u{200d}viewer", Some('\u{200d}'));

@@ -15,22 +15,38 @@ use std::path::Path;
 
 /// Builds the action in `dir`: all C files in it. Those in directories below are something else, e.g. its tests.
 pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildError> {
-    let name = dir.file_name().map_or("action".into(), |name| name.to_string_lossy());
+    let name = dir
+        .file_name()
+        .map_or("action".into(), |name| name.to_string_lossy());
     let place = Place::of(dir, &name)?;
-    let made_with = [C.digest(), sdk::WIT.digest(), compiler::PACKAGES.into(), env!("CARGO_PKG_VERSION").into()];
+    let made_with = [
+        C.digest(),
+        sdk::WIT.digest(),
+        compiler::PACKAGES.into(),
+        env!("CARGO_PKG_VERSION").into(),
+    ];
     let fingerprint = fingerprint(dir, &made_with.each_ref().map(String::as_str))?;
     if let Some(component) = place.made_from(&fingerprint) {
-        return Ok(Built { component, fresh: true });
+        return Ok(Built {
+            component,
+            fresh: true,
+        });
     }
     let compiler = Compiler::ready(report)?;
     report(&format!("building {name}"));
     let sources = sources(dir)?;
     let (module, warnings) = compiler.link(dir, &sources, &name)?;
     warnings.lines().for_each(report);
-    let bytes = component::encode(&module, Lines::Dropped)
-        .map_err(|details| BuildError::Component { module: dir.to_owned(), details })?;
+    let bytes =
+        component::encode(&module, Lines::Dropped).map_err(|details| BuildError::Component {
+            module: dir.to_owned(),
+            details,
+        })?;
     at(&place.unfinished(), fs::write(place.unfinished(), bytes))?;
-    Ok(Built { component: place.keep(&fingerprint, &compiler.read(dir, &sources)?)?, fresh: false })
+    Ok(Built {
+        component: place.keep(&fingerprint, &compiler.read(dir, &sources)?)?,
+        fresh: false,
+    })
 }
 
 /// The names of the C files in a directory, sorted.

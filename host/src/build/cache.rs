@@ -16,13 +16,20 @@ const READY: &str = "ready";
 ///
 /// `make` is given an empty directory in its final place. Where it fails or is killed, the next one begins anew; who comes
 /// meanwhile, waits.
-pub fn once(name: &str, make: impl FnOnce(&Path) -> Result<(), BuildError>) -> Result<PathBuf, BuildError> {
+pub fn once(
+    name: &str,
+    make: impl FnOnce(&Path) -> Result<(), BuildError>,
+) -> Result<PathBuf, BuildError> {
     made_once(root()?.join(name), make)
 }
 
-fn made_once(dir: PathBuf, make: impl FnOnce(&Path) -> Result<(), BuildError>) -> Result<PathBuf, BuildError> {
+fn made_once(
+    dir: PathBuf,
+    make: impl FnOnce(&Path) -> Result<(), BuildError>,
+) -> Result<PathBuf, BuildError> {
     let ready = dir.join(READY);
-    let is_ready = || fs::read(&ready).is_ok_and(|made_at| made_at == dir.as_os_str().as_encoded_bytes());
+    let is_ready =
+        || fs::read(&ready).is_ok_and(|made_at| made_at == dir.as_os_str().as_encoded_bytes());
     if is_ready() {
         return Ok(dir);
     }
@@ -35,7 +42,10 @@ fn made_once(dir: PathBuf, make: impl FnOnce(&Path) -> Result<(), BuildError>) -
     }
     at(&dir, fs::create_dir_all(&dir))?;
     make(&dir)?;
-    at(&ready, fs::write(&ready, dir.as_os_str().as_encoded_bytes()))?;
+    at(
+        &ready,
+        fs::write(&ready, dir.as_os_str().as_encoded_bytes()),
+    )?;
     Ok(dir)
 }
 
@@ -46,12 +56,17 @@ pub fn unpacked(name: &str, files: &[(&str, &[u8])]) -> Result<PathBuf, BuildErr
 }
 
 fn unpacked_to(dir: PathBuf, files: &[(&str, &[u8])]) -> Result<PathBuf, BuildError> {
-    let differs = |path: &str, content: &[u8]| fs::read(dir.join(path)).map_or(true, |found| found != content);
+    let differs = |path: &str, content: &[u8]| {
+        fs::read(dir.join(path)).map_or(true, |found| found != content)
+    };
     if !files.iter().any(|(path, content)| differs(path, content)) {
         return Ok(dir);
     }
     let _lock = lock(&dir.with_added_extension("lock"))?;
-    for (path, content) in files.iter().filter(|(path, content)| differs(path, content)) {
+    for (path, content) in files
+        .iter()
+        .filter(|(path, content)| differs(path, content))
+    {
         let path = dir.join(path);
         let parent = path.parent().unwrap_or(&dir);
         at(parent, fs::create_dir_all(parent))?;
@@ -75,10 +90,15 @@ pub fn lock(path: &Path) -> Result<File, BuildError> {
 
 /// The directory. What is in it is run and loaded, so nobody else may write there.
 fn root() -> Result<PathBuf, BuildError> {
-    let root = user::cache().ok_or(BuildError::NoCache)?.join("strata-host");
+    let root = user::cache()
+        .ok_or(BuildError::NoCache)?
+        .join("strata-host");
     match user::make_private(&root) {
         Ok(()) => Ok(root),
-        Err(why) => Err(BuildError::Cache { dir: root, why: why.to_string() }),
+        Err(why) => Err(BuildError::Cache {
+            dir: root,
+            why: why.to_string(),
+        }),
     }
 }
 
@@ -103,7 +123,9 @@ mod tests {
         made_once(dir.clone(), |_| panic!("it is there")).expect("it is there");
         let moved = parent.path().join("moved");
         fs::rename(dir, &moved).expect("it is moved");
-        let made = made_once(moved.clone(), |dir| at(dir, fs::write(dir.join("again"), "")));
+        let made = made_once(moved.clone(), |dir| {
+            at(dir, fs::write(dir.join("again"), ""))
+        });
         assert!(made.is_ok() && moved.join("again").exists() && !moved.join("whole").exists());
     }
 

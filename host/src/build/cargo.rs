@@ -18,7 +18,13 @@ const DETAILS_BYTES: usize = 256 * 1024;
 const LIBRARY_HINT: &str = "add to it:\n\n    [lib]\n    crate-type = [\"cdylib\", \"rlib\"]\n";
 
 /// Variables of the caller's that say how a build reaches the network and its registries, not what it does.
-const KEPT: [&str; 5] = ["CARGO_HOME", "CARGO_HTTP_", "CARGO_NET_", "CARGO_REGISTR", "CARGO_SOURCE_"];
+const KEPT: [&str; 5] = [
+    "CARGO_HOME",
+    "CARGO_HTTP_",
+    "CARGO_NET_",
+    "CARGO_REGISTR",
+    "CARGO_SOURCE_",
+];
 
 /// Small, and with the names of functions, which the backtraces in fault reports need.
 const PROFILE: [(&str, &str); 7] = [
@@ -32,8 +38,10 @@ const PROFILE: [(&str, &str); 7] = [
 ];
 
 /// What else becomes of a package that wants `Lines`.
-const WITH_LINES: [(&str, &str); 2] =
-    [("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only"), ("CARGO_PROFILE_RELEASE_STRIP", "none")];
+const WITH_LINES: [(&str, &str); 2] = [
+    ("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only"),
+    ("CARGO_PROFILE_RELEASE_STRIP", "none"),
+];
 
 /// A package that can become a component.
 #[derive(Debug)]
@@ -92,11 +100,21 @@ impl Package {
         let manifest = dir.join("Cargo.toml");
         let mut command = cargo(dir);
         command.args(["metadata", "--no-deps", "--format-version", "1"]);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let output = spawn(&mut command, Purpose::Build).and_then(Running::output).map_err(no_cargo)?;
-        let refused = |details: String| BuildError::Compile { dir: dir.to_owned(), details };
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let output = spawn(&mut command, Purpose::Build)
+            .and_then(Running::output)
+            .map_err(no_cargo)?;
+        let refused = |details: String| BuildError::Compile {
+            dir: dir.to_owned(),
+            details,
+        };
         if !output.status.success() {
-            return Err(refused(String::from_utf8_lossy(&output.stderr).into_owned()));
+            return Err(refused(
+                String::from_utf8_lossy(&output.stderr).into_owned(),
+            ));
         }
         let metadata: Metadata = serde_json::from_slice(&output.stdout)
             .map_err(|error| refused(format!("reading the output of `cargo metadata`: {error}")))?;
@@ -106,17 +124,40 @@ impl Package {
             .ok_or_else(|| refused("its Cargo.toml describes a workspace and no package".into()))?;
         let is_library = |target: &MetadataTarget| target.crate_types.iter().any(|t| t == "cdylib");
         if !package.targets.iter().any(is_library) {
-            return Err(BuildError::NotALibrary { manifest, hint: LIBRARY_HINT });
+            return Err(BuildError::NotALibrary {
+                manifest,
+                hint: LIBRARY_HINT,
+            });
         }
-        let lines = if package.metadata["strata"]["lines"] == true { Lines::Kept } else { Lines::Dropped };
-        Ok(Self { name: package.name, lines, workspace: metadata.workspace_root, dir: dir.to_owned(), id: package.id })
+        let lines = if package.metadata["strata"]["lines"] == true {
+            Lines::Kept
+        } else {
+            Lines::Dropped
+        };
+        Ok(Self {
+            name: package.name,
+            lines,
+            workspace: metadata.workspace_root,
+            dir: dir.to_owned(),
+            id: package.id,
+        })
     }
 
     /// Compiles the package and returns its core module.
-    pub fn compile(&self, target: &Target, report: &mut dyn FnMut(&str)) -> Result<PathBuf, BuildError> {
+    pub fn compile(
+        &self,
+        target: &Target,
+        report: &mut dyn FnMut(&str),
+    ) -> Result<PathBuf, BuildError> {
         let mut command = cargo(&self.dir);
         command.args(["build", "--release", "--lib", "--target", toolchain::TARGET]);
-        command.args(["--message-format", "json-render-diagnostics", "--target-dir"]).arg(&target.dir);
+        command
+            .args([
+                "--message-format",
+                "json-render-diagnostics",
+                "--target-dir",
+            ])
+            .arg(&target.dir);
         command.envs(PROFILE);
         if self.lines == Lines::Kept {
             command.envs(WITH_LINES);
@@ -125,17 +166,29 @@ impl Package {
         if let Toolchain::At(rustc) = &target.toolchain {
             command.env("RUSTC", rustc);
         }
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut child = spawn(&mut command, Purpose::Build).map_err(no_cargo)?;
-        let messages = child.stdout.take().map(|pipe| thread::spawn(move || read_all(pipe)));
+        let messages = child
+            .stdout
+            .take()
+            .map(|pipe| thread::spawn(move || read_all(pipe)));
         let details = self.follow(&mut child, report);
         let status = child.wait().map_err(no_cargo)?;
-        let messages = messages.and_then(|thread| thread.join().ok()).unwrap_or_default();
-        let refused = |details: String| BuildError::Compile { dir: self.dir.clone(), details };
+        let messages = messages
+            .and_then(|thread| thread.join().ok())
+            .unwrap_or_default();
+        let refused = |details: String| BuildError::Compile {
+            dir: self.dir.clone(),
+            details,
+        };
         if !status.success() {
             return Err(refused(details));
         }
-        self.module(&messages).ok_or_else(|| refused("cargo named no core module".into()))
+        self.module(&messages)
+            .ok_or_else(|| refused("cargo named no core module".into()))
     }
 
     /// Collects what cargo writes while it works, and reports that it does work.
@@ -159,10 +212,14 @@ impl Package {
     }
 
     fn module(&self, messages: &str) -> Option<PathBuf> {
-        let messages = messages.lines().filter_map(|line| serde_json::from_str(line).ok());
+        let messages = messages
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok());
         let own = messages.filter(|m: &Message| m.package_id.as_ref() == Some(&self.id));
-        own.flat_map(|message| message.filenames)
-            .find(|file| file.extension().is_some_and(|extension| extension == "wasm"))
+        own.flat_map(|message| message.filenames).find(|file| {
+            file.extension()
+                .is_some_and(|extension| extension == "wasm")
+        })
     }
 
     /// Paths of this machine are kept out of the module, so that the same source becomes the same component

@@ -12,9 +12,21 @@ use crate::user;
 /// The parts: what each is called, and where it lies below the user's cache directory.
 const PARTS: [(&str, &str, &str); 6] = [
     ("compiled", "strata-host/compiled", "compiled components"),
-    ("sdk", "strata-host/sdk", "the SDKs of this program and of earlier ones"),
-    ("python", "strata-host/python", "tools and packages of Python actions"),
-    ("javascript", "strata-host/javascript", "tools of JavaScript actions"),
+    (
+        "sdk",
+        "strata-host/sdk",
+        "the SDKs of this program and of earlier ones",
+    ),
+    (
+        "python",
+        "strata-host/python",
+        "tools and packages of Python actions",
+    ),
+    (
+        "javascript",
+        "strata-host/javascript",
+        "tools of JavaScript actions",
+    ),
     ("c", "strata-host/c", "the library of C actions"),
     ("rust", "strata/rust-wasm", "what compiles Rust actions"),
 ];
@@ -45,10 +57,21 @@ pub struct Removed {
 
 /// Returns the parts of the user's cache, whether or not they exist. Empty if the user has no cache directory.
 pub fn parts() -> Vec<CachePart> {
-    let Some(cache) = user::cache() else { return Vec::new() };
+    let Some(cache) = user::cache() else {
+        return Vec::new();
+    };
     let part = |(name, below, what)| {
         let path = cache.join(below);
-        CachePart { name, what, bytes: if is_own_directory(&path) { size(&path) } else { 0 }, path }
+        CachePart {
+            name,
+            what,
+            bytes: if is_own_directory(&path) {
+                size(&path)
+            } else {
+                0
+            },
+            path,
+        }
     };
     PARTS.into_iter().map(part).collect()
 }
@@ -61,7 +84,11 @@ pub fn remove(part: &CachePart) -> io::Result<Removed> {
     }
     for entry in fs::read_dir(&part.path)? {
         let path = entry?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         if name.starts_with(LOCKS.0) || name.ends_with(LOCKS.1) {
             continue;
         }
@@ -74,7 +101,11 @@ pub fn remove(part: &CachePart) -> io::Result<Removed> {
         }
         let is_directory = fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_dir());
         let bytes = size(&path);
-        let done = if is_directory { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        let done = if is_directory {
+            fs::remove_dir_all(&path)
+        } else {
+            fs::remove_file(&path)
+        };
         match done {
             // Another process removed it.
             Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -92,7 +123,9 @@ fn is_own_directory(path: &Path) -> bool {
 
 /// Returns the size of a file, or of all files below a directory. Links are not followed.
 fn size(path: &Path) -> u64 {
-    let Ok(meta) = fs::symlink_metadata(path) else { return 0 };
+    let Ok(meta) = fs::symlink_metadata(path) else {
+        return 0;
+    };
     if !meta.is_dir() {
         return meta.len();
     }
@@ -117,17 +150,39 @@ mod tests {
         std::os::unix::fs::symlink("../elsewhere", at("part/link")).expect("a link");
         let busy = File::create(at("part/busy.lock")).expect("a file");
         busy.lock().expect("a lock");
-        let part = |path: PathBuf| CachePart { name: "part", what: "", bytes: 0, path };
-        assert_eq!(remove(&part(at("part"))).expect("it is emptied").in_use, [at("part/busy")]);
-        for (name, is_there) in
-            [("done", false), ("single", false), ("link", false), ("busy/file", true), ("lock-00", true)]
-        {
-            assert_eq!(at("part").join(name).symlink_metadata().is_ok(), is_there, "{name}");
+        let part = |path: PathBuf| CachePart {
+            name: "part",
+            what: "",
+            bytes: 0,
+            path,
+        };
+        assert_eq!(
+            remove(&part(at("part"))).expect("it is emptied").in_use,
+            [at("part/busy")]
+        );
+        for (name, is_there) in [
+            ("done", false),
+            ("single", false),
+            ("link", false),
+            ("busy/file", true),
+            ("lock-00", true),
+        ] {
+            assert_eq!(
+                at("part").join(name).symlink_metadata().is_ok(),
+                is_there,
+                "{name}"
+            );
         }
         assert!(at("elsewhere/file").exists());
         std::os::unix::fs::symlink("elsewhere", at("linked")).expect("a link");
-        assert_eq!(remove(&part(at("linked"))).expect("nothing is done"), Removed::default());
+        assert_eq!(
+            remove(&part(at("linked"))).expect("nothing is done"),
+            Removed::default()
+        );
         assert!(at("elsewhere/file").exists());
-        assert_eq!(remove(&part(at("absent"))).expect("nothing is there"), Removed::default());
+        assert_eq!(
+            remove(&part(at("absent"))).expect("nothing is there"),
+            Removed::default()
+        );
     }
 }

@@ -15,7 +15,10 @@ const HANDLER: &str = "strata:action/handler@0.1.0";
 /// Writes the component of `module` to `component`, whole or not at all.
 pub fn write(module: &Path, lines: Lines, component: &Path) -> Result<(), BuildError> {
     let core = at(module, fs::read(module))?;
-    let bytes = encode(&core, lines).map_err(|details| BuildError::Component { module: module.to_owned(), details })?;
+    let bytes = encode(&core, lines).map_err(|details| BuildError::Component {
+        module: module.to_owned(),
+        details,
+    })?;
     // The caller holds the package's lock, so nobody else uses this name. Synced, since a file cut short by a crash
     // would pass for an up-to-date component.
     let unfinished = component.with_extension("unfinished");
@@ -36,17 +39,27 @@ pub fn encode(core: &[u8], lines: Lines) -> Result<Vec<u8>, String> {
              expect a browser or an operating system"
         )
     };
-    let Ready { bytes, imports_wasi } = core_module::ready(core, lines).map_err(refused)?;
+    let Ready {
+        bytes,
+        imports_wasi,
+    } = core_module::ready(core, lines).map_err(refused)?;
     let mut encoder = ComponentEncoder::default().validate(true).module(&bytes);
     if imports_wasi {
-        let (name, adapter) = (wasi::WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, wasi::WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER);
+        let (name, adapter) = (
+            wasi::WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME,
+            wasi::WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER,
+        );
         encoder = encoder.and_then(|encoder| encoder.adapter(name, adapter));
     }
-    let bytes = encoder.and_then(|mut encoder| encoder.encode()).map_err(|error| refused(format!("{error:#}")))?;
+    let bytes = encoder
+        .and_then(|mut encoder| encoder.encode())
+        .map_err(|error| refused(format!("{error:#}")))?;
     if !exports(&bytes).is_empty() {
         return Ok(bytes);
     }
-    Err(format!("it does not export `{HANDLER}`; in rust `strata_action::action!` does that, in c `STRATA_ACTION`"))
+    Err(format!(
+        "it does not export `{HANDLER}`; in rust `strata_action::action!` does that, in c `STRATA_ACTION`"
+    ))
 }
 
 /// Whether a component exports the handler.
@@ -72,11 +85,15 @@ mod tests {
     #[test]
     fn what_cannot_become_an_action_is_refused() {
         let empty_module = b"\0asm\x01\0\0\0".as_slice();
-        let foreign_import = b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x02\x07\x01\x01e\x01f\0\0".as_slice();
+        let foreign_import =
+            b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x02\x07\x01\x01e\x01f\0\0".as_slice();
         let cases = [
             (b"no wasm".as_slice(), "an action imports nothing"),
             (foreign_import, "an action imports nothing"),
-            (empty_module, "does not export `strata:action/handler@0.1.0`"),
+            (
+                empty_module,
+                "does not export `strata:action/handler@0.1.0`",
+            ),
         ];
         for (core, expected) in cases {
             let error = encode(core, Lines::Dropped).expect_err("it is no action");

@@ -55,7 +55,10 @@ pub fn ready(core: &[u8], lines: Lines) -> Result<Ready, String> {
     if !module.typed {
         embed_type(&mut bytes, world(&module.exports))?;
     }
-    Ok(Ready { bytes, imports_wasi: module.imports_wasi })
+    Ok(Ready {
+        bytes,
+        imports_wasi: module.imports_wasi,
+    })
 }
 
 fn read(core: &[u8], lines: Lines) -> wasmparser::Result<Module> {
@@ -103,13 +106,20 @@ fn world(exports: &[String]) -> &'static str {
 }
 
 fn embed_type(bytes: &mut Vec<u8>, world: &str) -> Result<(), String> {
-    let texts = WIT.files().iter().map(|(path, text)| (*path, String::from_utf8_lossy(text)));
+    let texts = WIT
+        .files()
+        .iter()
+        .map(|(path, text)| (*path, String::from_utf8_lossy(text)));
     let mut sources = wit_parser::SourceMap::default();
     texts.for_each(|(path, text)| sources.push(Path::new(path), text));
     let mut resolve = Resolve::default();
     let group = sources.parse().map_err(|(_, error)| error.to_string())?;
-    let package = resolve.push_group(group).map_err(|error| error.to_string())?;
-    let world = resolve.select_world(&[package], Some(world)).map_err(|error| error.to_string())?;
+    let package = resolve
+        .push_group(group)
+        .map_err(|error| error.to_string())?;
+    let world = resolve
+        .select_world(&[package], Some(world))
+        .map_err(|error| error.to_string())?;
     wit_component::embed_component_metadata(bytes, &resolve, world, StringEncoding::UTF8)
         .map_err(|error| format!("{error:#}"))
 }
@@ -138,7 +148,10 @@ mod tests {
     #[test]
     fn the_exports_tell_the_world() {
         let handler = "strata:action/handler@0.1.0#run";
-        let (thinker, planner) = ("strata:action/thinker@0.1.0#choose", "strata:action/planner@0.1.0#plan");
+        let (thinker, planner) = (
+            "strata:action/thinker@0.1.0#choose",
+            "strata:action/planner@0.1.0#plan",
+        );
         let cases = [
             (names(&["memory", thinker]), "host"),
             (names(&["memory", handler]), "action"),
@@ -159,11 +172,18 @@ mod tests {
             section.push(0);
             section
         };
-        let parts = [b"\0asm\x01\0\0\0".to_vec(), section(".debug_info"), section("name of things")];
+        let parts = [
+            b"\0asm\x01\0\0\0".to_vec(),
+            section(".debug_info"),
+            section("name of things"),
+        ];
         for (lines, kept) in [(Lines::Dropped, false), (Lines::Kept, true)] {
             let made = ready(&parts.concat(), lines).expect("it is a module");
             let text = String::from_utf8_lossy(&made.bytes);
-            assert!(text.contains("debug_info") == kept && text.contains("name of things"), "{text}");
+            assert!(
+                text.contains("debug_info") == kept && text.contains("name of things"),
+                "{text}"
+            );
             assert!(!made.imports_wasi);
         }
     }

@@ -18,16 +18,26 @@ pub struct Tool {
 
 /// A language, the programs that its builds call, and where they are had.
 const LANGUAGES: [(&str, &[&[&str]], &str); 4] = [
-    ("rust", &[&["cargo", "--version"]], "actions in rust need it: install rust, e.g. from https://rustup.rs"),
+    (
+        "rust",
+        &[&["cargo", "--version"]],
+        "actions in rust need it: install rust, e.g. from https://rustup.rs",
+    ),
     (
         "python",
-        &[&["python3", "--version"], &["python3", "-c", "import ensurepip, venv"]],
+        &[
+            &["python3", "--version"],
+            &["python3", "-c", "import ensurepip, venv"],
+        ],
         "actions in python need it: install python 3 with `venv`, e.g. `apt install python3-venv`",
     ),
     (
         "c",
         // The compiler is zig's, from PyPI.
-        &[&["python3", "--version"], &["python3", "-c", "import ensurepip, venv"]],
+        &[
+            &["python3", "--version"],
+            &["python3", "-c", "import ensurepip, venv"],
+        ],
         "actions in c need it to set up their compiler: install python 3 with `venv`, e.g. `apt install python3-venv`",
     ),
     (
@@ -40,20 +50,38 @@ const LANGUAGES: [(&str, &[&[&str]], &str); 4] = [
 /// Looks for the toolchains of all languages.
 pub fn inventory() -> Vec<Tool> {
     let language = |(language, programs, advice): (&'static str, &[&[&str]], &'static str)| {
-        let mut found = programs.iter().map(|program| version(program)).collect::<Result<Vec<_>, _>>();
+        let mut found = programs
+            .iter()
+            .map(|program| version(program))
+            .collect::<Result<Vec<_>, _>>();
         if language == "rust" {
             found = found.map(|found| [found, vec![compiler()]].concat());
         }
-        found = found.and_then(|found| match oldest(language).filter(|oldest| is_older(&found[0], *oldest)) {
-            Some((major, minor)) => Err(format!("{} is older than {major}.{minor}, which builds need", found[0])),
-            None => Ok(found),
+        found = found.and_then(|found| {
+            match oldest(language).filter(|oldest| is_older(&found[0], *oldest)) {
+                Some((major, minor)) => Err(format!(
+                    "{} is older than {major}.{minor}, which builds need",
+                    found[0]
+                )),
+                None => Ok(found),
+            }
         });
-        let found = found.map(|found| found.into_iter().filter(|line| !line.is_empty()).collect::<Vec<_>>().join(", "));
+        let found = found.map(|found| {
+            found
+                .into_iter()
+                .filter(|line| !line.is_empty())
+                .collect::<Vec<_>>()
+                .join(", ")
+        });
         let found = found.map(|found| match language {
             "c" => format!("zig, which the first build sets up with {found}"),
             _ => found,
         });
-        Tool { language, found, advice }
+        Tool {
+            language,
+            found,
+            advice,
+        }
     };
     LANGUAGES.map(language).into()
 }
@@ -69,8 +97,12 @@ fn oldest(language: &str) -> Option<(u32, u32)> {
 
 /// Whether the version in what a program said is older. One that says none is taken as it is.
 fn is_older(said: &str, oldest: (u32, u32)) -> bool {
-    let mut numbers = said.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok());
-    numbers.next().is_some_and(|major: u32| (major, numbers.next().unwrap_or(0)) < oldest)
+    let mut numbers = said
+        .split(|c: char| !c.is_ascii_digit())
+        .filter_map(|number| number.parse().ok());
+    numbers
+        .next()
+        .is_some_and(|major: u32| (major, numbers.next().unwrap_or(0)) < oldest)
 }
 
 #[test]
@@ -88,19 +120,27 @@ fn a_version_is_found_in_what_a_program_says_of_itself() {
 
 /// What a program says when it is asked for its version; one that only has to succeed says nothing.
 fn version(program: &[&str]) -> Result<String, String> {
-    let [name, args @ ..] = program else { return Ok(String::new()) };
+    let [name, args @ ..] = program else {
+        return Ok(String::new());
+    };
     let output = Command::new(name).args(args).stdin(Stdio::null()).output();
     let output = output.map_err(|error| format!("`{name}` does not run: {error}"))?;
     if !output.status.success() {
-        return Err(format!("`{}` fails: {}", program.join(" "), last_line(&output.stderr)));
+        return Err(format!(
+            "`{}` fails: {}",
+            program.join(" "),
+            last_line(&output.stderr)
+        ));
     }
     let said = last_line(&output.stdout);
     // Some say only the number.
-    Ok(if said.is_empty() || said.to_lowercase().contains(name.trim_end_matches('3')) {
-        said
-    } else {
-        format!("{name} {said}")
-    })
+    Ok(
+        if said.is_empty() || said.to_lowercase().contains(name.trim_end_matches('3')) {
+            said
+        } else {
+            format!("{name} {said}")
+        },
+    )
 }
 
 fn last_line(bytes: &[u8]) -> String {

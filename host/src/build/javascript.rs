@@ -24,9 +24,19 @@ const BUNDLER: &str = "node_modules/.bin/esbuild";
 pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildError> {
     let package = Package::read(dir)?;
     let place = Place::of(dir, &package.file_name())?;
-    let fingerprint = fingerprint(dir, &[&WIT.digest(), &JAVASCRIPT.digest(), &JAVASCRIPT_TOOLS.digest()])?;
+    let fingerprint = fingerprint(
+        dir,
+        &[
+            &WIT.digest(),
+            &JAVASCRIPT.digest(),
+            &JAVASCRIPT_TOOLS.digest(),
+        ],
+    )?;
     if let Some(component) = place.made_from(&fingerprint) {
-        return Ok(Built { component, fresh: true });
+        return Ok(Built {
+            component,
+            fresh: true,
+        });
     }
     let tools = tools::ready(report)?;
     if package.has_dependencies {
@@ -39,7 +49,10 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
     }
     report(&format!("building {}", package.name));
     let inputs = componentize(dir, &package, [&tools, &sdk], &place.unfinished())?;
-    Ok(Built { component: place.keep(&fingerprint, &inputs)?, fresh: false })
+    Ok(Built {
+        component: place.keep(&fingerprint, &inputs)?,
+        fresh: false,
+    })
 }
 
 /// Makes the component, and tells the files that it was made from, but those of the SDK and of packages.
@@ -60,19 +73,30 @@ fn componentize(
         "wit": WIT.unpack()?,
     });
     let mut command = tools::node();
-    command.current_dir(dir).arg(tools.join("build.mjs")).arg(asked.to_string());
+    command
+        .current_dir(dir)
+        .arg(tools.join("build.mjs"))
+        .arg(asked.to_string());
     let ended = tool::run(&mut command).map_err(tools::no_node)?;
-    let refused = |details: String| BuildError::Compile { dir: dir.to_owned(), details };
+    let refused = |details: String| BuildError::Compile {
+        dir: dir.to_owned(),
+        details,
+    };
     if !ended.success {
         return Err(refused(ended.details.trim_end().to_owned()));
     }
     match component::is_action(&at(to, fs::read(to))?) {
         true => {
-            let inputs = at(&list, fs::read_to_string(&list))?.lines().map(PathBuf::from).collect();
+            let inputs = at(&list, fs::read_to_string(&list))?
+                .lines()
+                .map(PathBuf::from)
+                .collect();
             at(&list, fs::remove_file(&list))?;
             Ok(inputs)
         }
-        false => Err(refused("the component that componentize-qjs made is no action".into())),
+        false => Err(refused(
+            "the component that componentize-qjs made is no action".into(),
+        )),
     }
 }
 

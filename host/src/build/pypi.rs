@@ -12,8 +12,7 @@ use strata_core::id::hex;
 /// The oldest Python that the tools run on.
 pub const OLDEST: (u32, u32) = (3, 9);
 
-const NO_PYTHON: &str =
-    "it sets up the tools for this language: install python 3.9 or later, e.g. `apt install python3 python3-venv`";
+const NO_PYTHON: &str = "it sets up the tools for this language: install python 3.9 or later, e.g. `apt install python3 python3-venv`";
 const NO_VENV: &str = "python needs its modules venv and pip to set up its tools: install them, e.g. \
                        `apt install python3-venv`";
 const NO_TOOLS: &str = "they come from PyPI, once: see that it can be reached (pip's own settings hold, e.g. \
@@ -37,10 +36,16 @@ impl Tools {
     pub fn ready(&self, report: &mut dyn FnMut(&str)) -> Result<PathBuf, BuildError> {
         // Another Python, or another version of it, gets an environment of its own: the old one leans on the old Python.
         let mut command = python(Path::new("python3"));
-        command.args(["-c", "import sys; print(*sys.version_info[:2], sys.base_prefix)"]);
+        command.args([
+            "-c",
+            "import sys; print(*sys.version_info[:2], sys.base_prefix)",
+        ]);
         let asked = tool::run(&mut command).map_err(no_python)?;
         let mut words = asked.details.split_whitespace().map(str::parse);
-        let version = (words.next().and_then(Result::ok), words.next().and_then(Result::ok));
+        let version = (
+            words.next().and_then(Result::ok),
+            words.next().and_then(Result::ok),
+        );
         match version {
             (Some(major), Some(minor)) if asked.success && (major, minor) >= OLDEST => {}
             _ => return Err(setup("python3", NO_PYTHON, asked.details)),
@@ -53,7 +58,9 @@ impl Tools {
     }
 
     fn install(&self, dir: &Path) -> Result<(), BuildError> {
-        let made = run(python(Path::new("python3")).args(["-m", "venv"]).arg(dir.join("venv")))?;
+        let made = run(python(Path::new("python3"))
+            .args(["-m", "venv"])
+            .arg(dir.join("venv")))?;
         if !made.success {
             return Err(setup("a python environment", NO_VENV, made.details));
         }
@@ -61,7 +68,15 @@ impl Tools {
         at(&list, fs::write(&list, self.packages))?;
         let mut install = pip(dir);
         install
-            .args(["install", "--quiet", "--require-hashes", "--only-binary", ":all:", "--no-deps", "-r"])
+            .args([
+                "install",
+                "--quiet",
+                "--require-hashes",
+                "--only-binary",
+                ":all:",
+                "--no-deps",
+                "-r",
+            ])
             .arg(&list);
         let got = run(&mut install)?;
         if !got.success {
@@ -74,8 +89,15 @@ impl Tools {
 /// A Python that is run with nothing of the caller's environment that bends it.
 pub fn python(program: &Path) -> Command {
     let bends: &[&str] = &["PYTHON", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__"];
-    let mut command = Caller { bends, kept: &["PIP_"] }.program(program);
-    command.env("PIP_DISABLE_PIP_VERSION_CHECK", "1").env("PIP_NO_INPUT", "1").env("NO_COLOR", "1");
+    let mut command = Caller {
+        bends,
+        kept: &["PIP_"],
+    }
+    .program(program);
+    command
+        .env("PIP_DISABLE_PIP_VERSION_CHECK", "1")
+        .env("PIP_NO_INPUT", "1")
+        .env("NO_COLOR", "1");
     command
 }
 
@@ -93,10 +115,18 @@ pub fn run(command: &mut Command) -> Result<tool::Ended, BuildError> {
 
 /// Names the error of a machine without Python.
 pub fn no_python(source: io::Error) -> BuildError {
-    BuildError::Program { program: "python3", hint: NO_PYTHON, source }
+    BuildError::Program {
+        program: "python3",
+        hint: NO_PYTHON,
+        source,
+    }
 }
 
 /// Tools or packages that could not be had.
 pub fn setup(what: &'static str, hint: &'static str, details: String) -> BuildError {
-    BuildError::Setup { what, hint, details: details.trim_end().to_owned() }
+    BuildError::Setup {
+        what,
+        hint,
+        details: details.trim_end().to_owned(),
+    }
 }

@@ -25,41 +25,74 @@ const OWN: [&str; 2] = ["\"/1/", "\"/2/"];
 pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildError> {
     let project = Project::read(dir)?;
     let place = Place::of(dir, &project.name)?;
-    let fingerprint = fingerprint(dir, &[&sdk::WIT.digest(), &PYTHON.digest(), env!("CARGO_PKG_VERSION")])?;
+    let fingerprint = fingerprint(
+        dir,
+        &[
+            &sdk::WIT.digest(),
+            &PYTHON.digest(),
+            env!("CARGO_PKG_VERSION"),
+        ],
+    )?;
     if let Some(component) = place.made_from(&fingerprint) {
-        return Ok(Built { component, fresh: true });
+        return Ok(Built {
+            component,
+            fresh: true,
+        });
     }
     let environment = Environment::ready(dir, (&project, &fingerprint), report)?;
     report(&format!("building {}", project.name));
     componentize(dir, &project, &environment, &place.unfinished())?;
-    Ok(Built { component: place.keep(&fingerprint, &[])?, fresh: false })
+    Ok(Built {
+        component: place.keep(&fingerprint, &[])?,
+        fresh: false,
+    })
 }
 
-fn componentize(dir: &Path, project: &Project, environment: &Environment, to: &Path) -> Result<(), BuildError> {
-    let entry = tempfile::tempdir()
-        .map_err(|error| BuildError::File { path: std::env::temp_dir(), source: user::without_temporary(&error) })?;
+fn componentize(
+    dir: &Path,
+    project: &Project,
+    environment: &Environment,
+    to: &Path,
+) -> Result<(), BuildError> {
+    let entry = tempfile::tempdir().map_err(|error| BuildError::File {
+        path: std::env::temp_dir(),
+        source: user::without_temporary(&error),
+    })?;
     let path = entry.path().join(ENTRY).with_extension("py");
     at(&path, fs::write(&path, project.entry()))?;
     let (wit, sdk) = (sdk::WIT.unpack()?, PYTHON.unpack()?);
 
     let mut command = environment.componentize();
-    command.current_dir(entry.path()).arg("--wit-path").arg(wit).args(["--world", project.world(), "componentize"]);
+    command
+        .current_dir(entry.path())
+        .arg("--wit-path")
+        .arg(wit)
+        .args(["--world", project.world(), "componentize"]);
     // The order decides how files are called in tracebacks; see `plain`.
-    let paths: [Option<PathBuf>; 4] =
-        [Some(dir.into()), Some(entry.path().into()), Some(sdk), environment.packages.clone()];
+    let paths: [Option<PathBuf>; 4] = [
+        Some(dir.into()),
+        Some(entry.path().into()),
+        Some(sdk),
+        environment.packages.clone(),
+    ];
     paths.iter().flatten().for_each(|path| {
         command.arg("--python-path").arg(path);
     });
     command.arg(ENTRY).arg("--output").arg(to);
     let ended = tool::run(&mut command).map_err(pypi::no_python)?;
-    let refused = |details: String| BuildError::Compile { dir: dir.to_owned(), details };
+    let refused = |details: String| BuildError::Compile {
+        dir: dir.to_owned(),
+        details,
+    };
     if !ended.success {
         return Err(refused(plain(&ended.details)));
     }
     let bytes = at(to, fs::read(to))?;
     match component::is_action(&bytes) {
         true => Ok(()),
-        false => Err(refused("the component that componentize-py made is no action".into())),
+        false => Err(refused(
+            "the component that componentize-py made is no action".into(),
+        )),
     }
 }
 
@@ -67,7 +100,9 @@ fn componentize(dir: &Path, project: &Project, environment: &Environment, to: &P
 /// part, with the files called as they are.
 fn plain(details: &str) -> String {
     // It is a Python program itself, that fails with what its guest said.
-    let of_guest = details.split_once("AssertionError: ").map_or(details, |(_, rest)| rest);
+    let of_guest = details
+        .split_once("AssertionError: ")
+        .map_or(details, |(_, rest)| rest);
     let mut lines = Vec::new();
     let mut left_out = false;
     for line in of_guest.lines() {
@@ -75,7 +110,11 @@ fn plain(details: &str) -> String {
             break;
         }
         let begins = line.trim_start().starts_with("File \"");
-        left_out = if begins { OWN.iter().any(|own| line.contains(own)) } else { left_out && line.starts_with("    ") };
+        left_out = if begins {
+            OWN.iter().any(|own| line.contains(own))
+        } else {
+            left_out && line.starts_with("    ")
+        };
         if !left_out {
             lines.push(line.replace("\"/0/", "\""));
         }

@@ -22,11 +22,16 @@ const NO_SHELL: &str = "a posix shell carries out `build.sh`";
 
 /// Builds the action in `dir`.
 pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildError> {
-    let name = dir.file_name().map_or("action".into(), |name| name.to_string_lossy());
+    let name = dir
+        .file_name()
+        .map_or("action".into(), |name| name.to_string_lossy());
     let place = Place::of(dir, &name)?;
     let fingerprint = fingerprint(dir, &[&WIT.digest(), env!("CARGO_PKG_VERSION")])?;
     if let Some(component) = place.made_from(&fingerprint) {
-        return Ok(Built { component, fresh: true });
+        return Ok(Built {
+            component,
+            fresh: true,
+        });
     }
     report(&format!("building {name} by its {RECIPE}"));
     let out = place.unfinished();
@@ -35,20 +40,42 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
         at(&out, fs::remove_file(&out))?;
     }
     let mut command = Caller::default().program("sh");
-    command.arg(RECIPE).current_dir(dir).env(OUT, &out).env(INTERFACES, WIT.unpack()?);
-    let no_shell = |source| BuildError::Program { program: "sh", hint: NO_SHELL, source };
+    command
+        .arg(RECIPE)
+        .current_dir(dir)
+        .env(OUT, &out)
+        .env(INTERFACES, WIT.unpack()?);
+    let no_shell = |source| BuildError::Program {
+        program: "sh",
+        hint: NO_SHELL,
+        source,
+    };
     let ended = tool::run(&mut command).map_err(no_shell)?;
-    let refused = |details: String| BuildError::Compile { dir: dir.to_owned(), details };
+    let refused = |details: String| BuildError::Compile {
+        dir: dir.to_owned(),
+        details,
+    };
     if !ended.success {
-        return Err(refused(format!("`{RECIPE}` failed\n{}", ended.details.trim_end())));
+        return Err(refused(format!(
+            "`{RECIPE}` failed\n{}",
+            ended.details.trim_end()
+        )));
     }
     let made = fs::read(&out).map_err(|_| {
-        refused(format!("`{RECIPE}` wrote nothing to `${OUT}`, where it is to put the module or component"))
+        refused(format!(
+            "`{RECIPE}` wrote nothing to `${OUT}`, where it is to put the module or component"
+        ))
     })?;
     if component::exports(&made).is_empty() {
-        let bytes = component::encode(&made, Lines::Dropped)
-            .map_err(|details| BuildError::Component { module: dir.to_owned(), details })?;
+        let bytes =
+            component::encode(&made, Lines::Dropped).map_err(|details| BuildError::Component {
+                module: dir.to_owned(),
+                details,
+            })?;
         at(&out, fs::write(&out, bytes))?;
     }
-    Ok(Built { component: place.keep(&fingerprint, &[])?, fresh: false })
+    Ok(Built {
+        component: place.keep(&fingerprint, &[])?,
+        fresh: false,
+    })
 }

@@ -18,28 +18,55 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
     // Between cargo's end and the reading of what it made, no other build of the same package may replace it.
     let _lock = cache::lock(&target_dir.join(&package.name).with_extension("lock"))?;
 
-    let target = Target { dir: target_dir, toolchain: toolchain::find(dir, report)? };
+    let target = Target {
+        dir: target_dir,
+        toolchain: toolchain::find(dir, report)?,
+    };
     let module = package.compile(&target, report)?;
     if up_to_date(&component, &module) {
-        return Ok(Built { component, fresh: true });
+        return Ok(Built {
+            component,
+            fresh: true,
+        });
     }
     component::write(&module, package.lines, &component)?;
-    Ok(Built { component, fresh: false })
+    Ok(Built {
+        component,
+        fresh: false,
+    })
 }
 
 /// What cargo found a package to be made from that does not lie in its directory: other packages of its workspace, say.
 /// Nothing before its first build.
 pub fn elsewhere(dir: &Path) -> Vec<PathBuf> {
-    let Ok(package) = Package::read(dir) else { return Vec::new() };
-    let made = package.workspace.join("target").join("guest").join(toolchain::TARGET).join("release");
+    let Ok(package) = Package::read(dir) else {
+        return Vec::new();
+    };
+    let made = package
+        .workspace
+        .join("target")
+        .join("guest")
+        .join(toolchain::TARGET)
+        .join("release");
     // Cargo writes it as a rule of a makefile, beside what it made.
-    let rule = fs::read_to_string(made.join(package.name.replace('-', "_")).with_extension("d")).unwrap_or_default();
-    of_rule(&rule).into_iter().filter(|file| !file.starts_with(dir)).collect()
+    let rule = fs::read_to_string(
+        made.join(package.name.replace('-', "_"))
+            .with_extension("d"),
+    )
+    .unwrap_or_default();
+    of_rule(&rule)
+        .into_iter()
+        .filter(|file| !file.starts_with(dir))
+        .collect()
 }
 
 /// Cargo keeps the time of a module it had not to compile again, so the component is up to date if it is younger.
 fn up_to_date(component: &Path, module: &Path) -> bool {
-    let time = |path: &Path| fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
+    let time = |path: &Path| {
+        fs::metadata(path)
+            .and_then(|metadata| metadata.modified())
+            .ok()
+    };
     match (time(component), time(module)) {
         (Some(component), Some(module)) => component >= module,
         _ => false,

@@ -43,12 +43,20 @@ const LANGUAGES: [Language; 2] = [
         build: javascript::build,
     },
     // The list of its tools is a file of the SDK.
-    Language { endings: &["py"], sdk: PYTHON, parts: &[WIT, PYTHON], build: python::build },
+    Language {
+        endings: &["py"],
+        sdk: PYTHON,
+        parts: &[WIT, PYTHON],
+        build: python::build,
+    },
 ];
 
 /// The endings of scripts' names.
 pub fn endings() -> impl Iterator<Item = &'static str> {
-    LANGUAGES.iter().flat_map(|language| language.endings).copied()
+    LANGUAGES
+        .iter()
+        .flat_map(|language| language.endings)
+        .copied()
 }
 
 /// Whether a path is that of a script, told by its ending.
@@ -73,12 +81,17 @@ pub fn interpreter(script: &Path, report: &mut dyn FnMut(&str)) -> Result<Interp
     let dir = language.sdk.unpack()?.join(INTERPRETER);
     let dir = at(&dir, dir.canonicalize())?;
     let component = (language.build)(&dir, report)?.component;
-    Ok(Interpreter { component, made_from: Digest(digest_of(language.parts)) })
+    Ok(Interpreter {
+        component,
+        made_from: Digest(digest_of(language.parts)),
+    })
 }
 
 fn find(path: &Path) -> Option<&'static Language> {
     let ending = path.extension().and_then(OsStr::to_str)?;
-    LANGUAGES.iter().find(|language| language.endings.contains(&ending))
+    LANGUAGES
+        .iter()
+        .find(|language| language.endings.contains(&ending))
 }
 
 #[cfg(test)]
@@ -98,7 +111,12 @@ mod tests {
         ];
         for (path, expected) in cases {
             let path = Path::new(path);
-            assert_eq!((is_script(path), is_newest(path)), expected, "{}", path.display());
+            assert_eq!(
+                (is_script(path), is_newest(path)),
+                expected,
+                "{}",
+                path.display()
+            );
         }
     }
 }

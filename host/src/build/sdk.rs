@@ -215,21 +215,38 @@ mod tests {
     use std::path::Path;
 
     /// What is in an SDK's directory and is not for those who build with it.
-    const LEFT_OUT: [&str; 8] =
-        ["__pycache__", "bindgen", "node_modules", "target", "template", "tests", "toolchain", "toolchain.sh"];
+    const LEFT_OUT: [&str; 8] = [
+        "__pycache__",
+        "bindgen",
+        "node_modules",
+        "target",
+        "template",
+        "tests",
+        "toolchain",
+        "toolchain.sh",
+    ];
 
     /// The files below a directory that ought to ship.
     fn shipped(root: &Path, dir: &Path, found: &mut BTreeSet<String>) {
         for entry in std::fs::read_dir(dir).expect("the directory is there") {
             let path = entry.expect("an entry").path();
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let name = path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
             if name.starts_with('.') || LEFT_OUT.contains(&name.as_str()) {
                 continue;
             }
             if path.is_dir() {
                 shipped(root, &path, found);
             } else {
-                found.insert(path.strip_prefix(root).expect("it lies below").to_string_lossy().into_owned());
+                found.insert(
+                    path.strip_prefix(root)
+                        .expect("it lies below")
+                        .to_string_lossy()
+                        .into_owned(),
+                );
             }
         }
     }
@@ -245,10 +262,16 @@ mod tests {
             (C, "guest-sdk/c"),
         ];
         for (kit, directory) in kits {
-            let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(directory);
+            let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+                .join("..")
+                .join(directory);
             let mut expected = BTreeSet::new();
             shipped(&root, &root, &mut expected);
-            let embedded: BTreeSet<String> = kit.files.iter().map(|(path, _)| (*path).to_owned()).collect();
+            let embedded: BTreeSet<String> = kit
+                .files
+                .iter()
+                .map(|(path, _)| (*path).to_owned())
+                .collect();
             assert_eq!(embedded, expected, "{directory}");
         }
     }

@@ -37,10 +37,18 @@ pub fn fingerprint(dir: &Path, also: &[&str]) -> Result<String, BuildError> {
     for path in files {
         bytes += at(&path, fs::metadata(&path))?.len();
         if bytes > MOST_BYTES {
-            return Err(BuildError::TooMuch { dir: dir.to_owned(), limit: "256 MiB" });
+            return Err(BuildError::TooMuch {
+                dir: dir.to_owned(),
+                limit: "256 MiB",
+            });
         }
         let content = at(&path, open::read(&path))?;
-        take(path.strip_prefix(dir).unwrap_or(&path).as_os_str().as_encoded_bytes());
+        take(
+            path.strip_prefix(dir)
+                .unwrap_or(&path)
+                .as_os_str()
+                .as_encoded_bytes(),
+        );
         take(&content);
     }
     Ok(hex(&hasher.finish()))
@@ -69,7 +77,10 @@ pub fn of(dir: &Path) -> Result<Vec<PathBuf>, BuildError> {
                 files.push(entry.path());
             }
             if files.len() > MOST_FILES {
-                return Err(BuildError::TooMuch { dir: dir.to_owned(), limit: "10000 files" });
+                return Err(BuildError::TooMuch {
+                    dir: dir.to_owned(),
+                    limit: "10000 files",
+                });
             }
         }
     }
@@ -93,17 +104,26 @@ impl Place {
         let base = places(dir);
         let at_lock = base.join(name).with_added_extension("lock");
         let lock = cache::lock(&at_lock)?;
-        at(&at_lock, lock.set_len(0).and_then(|()| (&lock).write_all(b".")))?;
+        at(
+            &at_lock,
+            lock.set_len(0).and_then(|()| (&lock).write_all(b".")),
+        )?;
         let begun = written(&at(&at_lock, lock.metadata())?);
         let component = base.join(name).with_added_extension("wasm");
-        Ok(Self { dir: dir.to_owned(), component, begun, _lock: lock })
+        Ok(Self {
+            dir: dir.to_owned(),
+            component,
+            begun,
+            _lock: lock,
+        })
     }
 
     /// The component, if it was made from this, and from nothing elsewhere that has changed since.
     pub fn made_from(&self, fingerprint: &str) -> Option<PathBuf> {
         let record = fs::read_to_string(self.record()).ok()?;
         let (found, elsewhere) = record.split_once('\n').unwrap_or((&record, ""));
-        let same = found == fingerprint && listed(elsewhere).all(|(digest, file)| taken(&file).ok() == Some(digest));
+        let same = found == fingerprint
+            && listed(elsewhere).all(|(digest, file)| taken(&file).ok() == Some(digest));
         (same && self.component.is_file()).then(|| self.component.clone())
     }
 
@@ -121,15 +141,24 @@ impl Place {
         for file in files.iter().filter(|file| own.binary_search(file).is_err()) {
             // What is gone by now, or was changed meanwhile, would make another component.
             let changed = fs::metadata(file).map_or(true, |meta| written(&meta) > self.begun);
-            let digest = if changed { String::new() } else { taken(file).unwrap_or_default() };
+            let digest = if changed {
+                String::new()
+            } else {
+                taken(file).unwrap_or_default()
+            };
             record.push_str(&format!("\n{digest} {}", file.display()));
         }
         // The record goes first and comes last: a component never stands beside a record of something else.
         match fs::remove_file(self.record()) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => at(&self.record(), Err(error))?,
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                at(&self.record(), Err(error))?
+            }
             _ => {}
         }
-        at(&unfinished, File::open(&unfinished).and_then(|file| file.sync_all()))?;
+        at(
+            &unfinished,
+            File::open(&unfinished).and_then(|file| file.sync_all()),
+        )?;
         at(&self.component, fs::rename(&unfinished, &self.component))?;
         at(&self.record(), fs::write(self.record(), record))?;
         Ok(self.component.clone())
@@ -142,7 +171,11 @@ impl Place {
 
 /// What lies elsewhere and the last build of the action in a directory was made from.
 pub fn elsewhere(dir: &Path) -> Vec<PathBuf> {
-    let found = fs::read_dir(places(dir)).into_iter().flatten().flatten().map(|entry| entry.path());
+    let found = fs::read_dir(places(dir))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path());
     let records = found.filter(|path| path.extension().is_some_and(|ending| ending == RECORD));
     let text = |record: PathBuf| fs::read_to_string(record).unwrap_or_default();
     let files = |text: String| {
@@ -157,7 +190,10 @@ pub fn of_rule(rule: &str) -> Vec<PathBuf> {
     /// Stands for a blank within a path while the paths are parted.
     const BLANK: &str = "\0";
     let files = rule.replace("\\\n", " ").replace("\\ ", BLANK);
-    let files = files.lines().filter_map(|line| line.split_once(": ")).flat_map(|(_, files)| files.split_whitespace());
+    let files = files
+        .lines()
+        .filter_map(|line| line.split_once(": "))
+        .flat_map(|(_, files)| files.split_whitespace());
     files.map(|file| file.replace(BLANK, " ").into()).collect()
 }
 
@@ -168,7 +204,10 @@ fn places(dir: &Path) -> PathBuf {
 
 /// The digests and paths of a record.
 fn listed(elsewhere: &str) -> impl Iterator<Item = (String, PathBuf)> {
-    elsewhere.lines().filter_map(|line| line.split_once(' ')).map(|(digest, file)| (digest.to_owned(), file.into()))
+    elsewhere
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .map(|(digest, file)| (digest.to_owned(), file.into()))
 }
 
 /// When a file was written last.
@@ -197,9 +236,20 @@ mod tests {
         let taken = || fingerprint(dir, &["1"]).expect("it can be taken");
         write(dir, "action.py", "a");
         let mut known = vec![taken(), fingerprint(dir, &["2"]).expect("it can be taken")];
-        let changes = [("action.py", "b", true), ("more/x", "", true), ("more/xy", "", true), ("more/x", "y", true)];
-        let made = [(".git/x", "1", false), ("target/x", "1", false), ("more/__pycache__/x", "1", false)];
-        let made = made.into_iter().chain([("build/x", "1", false), ("more/build/x", "1", true)]);
+        let changes = [
+            ("action.py", "b", true),
+            ("more/x", "", true),
+            ("more/xy", "", true),
+            ("more/x", "y", true),
+        ];
+        let made = [
+            (".git/x", "1", false),
+            ("target/x", "1", false),
+            ("more/__pycache__/x", "1", false),
+        ];
+        let made = made
+            .into_iter()
+            .chain([("build/x", "1", false), ("more/build/x", "1", true)]);
         for (name, text, counts) in changes.into_iter().chain(made) {
             write(dir, name, text);
             assert_eq!(!known.contains(&taken()), counts, "{name}");
@@ -216,7 +266,10 @@ mod tests {
         assert_eq!(place.made_from("1"), None);
         let component = place.keep("1", &[]).expect("it is kept");
         assert_eq!(component, dir.path().join("target/guest/x.y.wasm"));
-        assert_eq!((place.made_from("1"), place.made_from("2")), (Some(component.clone()), None));
+        assert_eq!(
+            (place.made_from("1"), place.made_from("2")),
+            (Some(component.clone()), None)
+        );
         fs::remove_file(component).expect("it is there");
         assert_eq!(place.made_from("1"), None);
     }
@@ -239,8 +292,15 @@ mod tests {
         write(home.path(), "shared file.js", "b");
         assert_eq!(place.made_from("1"), None);
         // It was changed while the component was made.
-        let changed = |time| File::options().write(true).open(&files[1]).and_then(|file| file.set_modified(time));
-        let later = fs::metadata(&files[1]).and_then(|meta| meta.modified()).expect("a time");
+        let changed = |time| {
+            File::options()
+                .write(true)
+                .open(&files[1])
+                .and_then(|file| file.set_modified(time))
+        };
+        let later = fs::metadata(&files[1])
+            .and_then(|meta| meta.modified())
+            .expect("a time");
         changed(later + std::time::Duration::from_secs(60)).expect("a time");
         make(&place);
         assert_eq!(place.made_from("1"), None);
@@ -256,17 +316,26 @@ mod tests {
     #[test]
     fn the_files_of_a_rule_may_have_blanks_and_take_several_lines() {
         let check = |rule: &str, expected: &[&str]| {
-            assert_eq!(of_rule(rule), expected.iter().map(PathBuf::from).collect::<Vec<_>>(), "{rule:?}");
+            assert_eq!(
+                of_rule(rule),
+                expected.iter().map(PathBuf::from).collect::<Vec<_>>(),
+                "{rule:?}"
+            );
         };
         check("a.o: a.c ../b.h\n", &["a.c", "../b.h"]);
-        check("a.o: a.c \\\n  my\\ b.h\nb.o: b.c\n\na.c:\n", &["a.c", "my b.h", "b.c"]);
+        check(
+            "a.o: a.c \\\n  my\\ b.h\nb.o: b.c\n\na.c:\n",
+            &["a.c", "my b.h", "b.c"],
+        );
     }
 
     #[test]
     fn a_directory_that_is_no_action_is_not_read_for_ever() {
         let dir = tempfile::tempdir().expect("a directory");
         (0..=MOST_FILES).for_each(|number| write(dir.path(), &format!("{number}"), ""));
-        let error = fingerprint(dir.path(), &[]).expect_err("it is too much").to_string();
+        let error = fingerprint(dir.path(), &[])
+            .expect_err("it is too much")
+            .to_string();
         assert!(error.contains("more than 10000 files"), "{error}");
     }
 }

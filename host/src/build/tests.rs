@@ -6,7 +6,10 @@ use std::thread;
 use tempfile::TempDir;
 
 fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("the repository is there")
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("..")
+        .canonicalize()
+        .expect("the repository is there")
 }
 
 fn quiet_build(dir: &Path) -> Result<Built, BuildError> {
@@ -33,7 +36,10 @@ fn a_member_of_a_workspace_is_built_once_and_is_fresh_then() {
     });
     let built = builds.map(|build| build.join().expect("no panic").expect("the probe builds"));
     assert!(built.iter().any(|built| built.fresh));
-    assert_eq!(built[0].component, repository().join("target/guest/probe.wasm"));
+    assert_eq!(
+        built[0].component,
+        repository().join("target/guest/probe.wasm")
+    );
 
     let mut lines = Vec::new();
     let again = build(&probe, &mut |line| lines.push(line.to_owned())).expect("the probe builds");
@@ -45,7 +51,8 @@ fn every_plugin_of_the_repository_builds() {
     let plugins = fs::read_dir(repository().join("plugins")).expect("the plugins are there");
     let dirs = plugins.map(|entry| entry.expect("an entry").path());
     let makes_a_component = |dir: &PathBuf| {
-        fs::read_to_string(dir.join("Cargo.toml")).is_ok_and(|manifest| manifest.contains("\"cdylib\""))
+        fs::read_to_string(dir.join("Cargo.toml"))
+            .is_ok_and(|manifest| manifest.contains("\"cdylib\""))
     };
     for dir in dirs.filter(makes_a_component) {
         let built = quiet_build(&dir).expect("the plugin builds");
@@ -75,26 +82,51 @@ fn a_package_of_its_own_is_built_below_its_own_directory() {
         action!(Made);\n";
     let dir = package(&manifest, source);
     // The versions that the repository uses, so that no registry has to be asked which are the newest.
-    fs::copy(repository().join("Cargo.lock"), dir.path().join("Cargo.lock")).expect("a lock file");
+    fs::copy(
+        repository().join("Cargo.lock"),
+        dir.path().join("Cargo.lock"),
+    )
+    .expect("a lock file");
     let built = quiet_build(dir.path()).expect("the package builds");
     let path = dir.path().canonicalize().expect("it is there");
-    assert_eq!(built, Built { component: path.join("target/guest/made-up.wasm"), fresh: false });
+    assert_eq!(
+        built,
+        Built {
+            component: path.join("target/guest/made-up.wasm"),
+            fresh: false
+        }
+    );
     let bytes = fs::read(built.component).expect("it is there");
     let text = String::from_utf8_lossy(&bytes);
     assert!(text.contains("made_up"), "the names of functions are kept");
-    assert!(!text.contains(path.to_str().expect("utf-8")), "no path of this machine is kept");
+    assert!(
+        !text.contains(path.to_str().expect("utf-8")),
+        "no path of this machine is kept"
+    );
 }
 
 #[test]
 fn what_cannot_be_built_says_why() {
     let library = "[lib]\ncrate-type = [\"cdylib\"]\n";
     let cases = [
-        (package("", "pub fn f() {}"), "crate-type = [\"cdylib\", \"rlib\"]"),
-        (package(library, "pub fn f() -> u8 { \"no number\" }"), "mismatched types"),
-        (package(library, "pub fn f() {}"), "it does not export `strata:action/handler@0.1.0`"),
+        (
+            package("", "pub fn f() {}"),
+            "crate-type = [\"cdylib\", \"rlib\"]",
+        ),
+        (
+            package(library, "pub fn f() -> u8 { \"no number\" }"),
+            "mismatched types",
+        ),
+        (
+            package(library, "pub fn f() {}"),
+            "it does not export `strata:action/handler@0.1.0`",
+        ),
         (package("[lib\n", ""), "Cargo.toml"),
         (
-            package("[dependencies]\nnowhere = { path = \"nowhere\" }\n[lib]\ncrate-type = [\"cdylib\"]\n", ""),
+            package(
+                "[dependencies]\nnowhere = { path = \"nowhere\" }\n[lib]\ncrate-type = [\"cdylib\"]\n",
+                "",
+            ),
             "nowhere",
         ),
     ];

@@ -53,7 +53,13 @@ pub struct Ended {
 /// Runs a program to its end, without input.
 pub fn run(command: &mut Command) -> io::Result<Ended> {
     let (mut read, write) = io::pipe()?;
-    let child = spawn(command.stdin(Stdio::null()).stdout(write.try_clone()?).stderr(write), Purpose::Build);
+    let child = spawn(
+        command
+            .stdin(Stdio::null())
+            .stdout(write.try_clone()?)
+            .stderr(write),
+        Purpose::Build,
+    );
     // The command holds the pipe's other end, too: without letting go of it, reading would never end.
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = child?;
@@ -69,13 +75,17 @@ pub fn run(command: &mut Command) -> io::Result<Ended> {
         }
     }
     let success = child.wait()?.success();
-    let details = String::from_utf8_lossy(&kept[kept.len().saturating_sub(DETAILS_BYTES)..]).into_owned();
+    let details =
+        String::from_utf8_lossy(&kept[kept.len().saturating_sub(DETAILS_BYTES)..]).into_owned();
     Ok(Ended { success, details })
 }
 
 #[test]
 fn a_program_is_given_neither_what_bends_it_nor_secrets() {
-    let caller = Caller { bends: &["CARGO_", "PATH"], kept: &["CARGO_REGISTR"] };
+    let caller = Caller {
+        bends: &["CARGO_", "PATH"],
+        kept: &["CARGO_REGISTR"],
+    };
     for (name, withheld) in [
         ("CARGO_BUILD_TARGET", true),
         ("CARGO_REGISTRY_TOKEN", false),
@@ -89,5 +99,9 @@ fn a_program_is_given_neither_what_bends_it_nor_secrets() {
         assert_eq!(caller.withholds(name), withheld, "{name}");
     }
     let command = caller.program("true");
-    assert!(command.get_envs().any(|(name, value)| name == "PATH" && value.is_none()));
+    assert!(
+        command
+            .get_envs()
+            .any(|(name, value)| name == "PATH" && value.is_none())
+    );
 }

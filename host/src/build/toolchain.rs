@@ -26,17 +26,36 @@ pub enum Toolchain {
 /// The compiler that is there already, if there is one.
 pub fn look() -> Option<Toolchain> {
     let mut command = Caller::default().program("sh");
-    let looked = command.args(["-c", SCRIPT]).env("STRATA_WASM_MODE", "look").stdin(Stdio::null()).output().ok()?;
+    let looked = command
+        .args(["-c", SCRIPT])
+        .env("STRATA_WASM_MODE", "look")
+        .stdin(Stdio::null())
+        .output()
+        .ok()?;
     let path = String::from_utf8_lossy(&looked.stdout).trim().to_owned();
-    looked.status.success().then(|| if path.is_empty() { Toolchain::Default } else { Toolchain::At(path.into()) })
+    looked.status.success().then(|| {
+        if path.is_empty() {
+            Toolchain::Default
+        } else {
+            Toolchain::At(path.into())
+        }
+    })
 }
 
 /// Finds the compiler for the package in `dir`. That it has to be made is reported, line by line.
 pub fn find(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Toolchain, BuildError> {
-    let no_shell =
-        |source| BuildError::Program { program: "sh", hint: "a posix shell finds the compiler for guests", source };
+    let no_shell = |source| BuildError::Program {
+        program: "sh",
+        hint: "a posix shell finds the compiler for guests",
+        source,
+    };
     let mut command = Caller::default().program("sh");
-    command.args(["-c", SCRIPT]).current_dir(dir).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .args(["-c", SCRIPT])
+        .current_dir(dir)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut child = spawn(&mut command, Purpose::Build).map_err(no_shell)?;
     let mut details = String::new();
     if let Some(pipe) = child.stderr.take() {

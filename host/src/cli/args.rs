@@ -131,7 +131,9 @@ pub(super) enum Command {
         shell: clap_complete::Shell,
     },
     /// Write the manual pages, one for each command.
-    #[command(after_help = "Examples:\n  strata-host man ~/.local/share/man/man1 && man strata-host-run")]
+    #[command(
+        after_help = "Examples:\n  strata-host man ~/.local/share/man/man1 && man strata-host-run"
+    )]
     Man {
         /// The directory to write to. It is created if it is missing.
         dir: PathBuf,
@@ -149,9 +151,11 @@ pub(super) enum Command {
 }
 
 #[derive(Args)]
-#[command(after_help = "Examples:\n  strata-host run team.toml \"write a snake game\"\n  \
+#[command(
+    after_help = "Examples:\n  strata-host run team.toml \"write a snake game\"\n  \
     strata-host run --recover_path workspace/storage/team\n  \
-    strata-host run team.toml --recover_path store --component Engineer.WriteCode=fixed.wasm")]
+    strata-host run team.toml --recover_path store --component Engineer.WriteCode=fixed.wasm"
+)]
 pub(super) struct RunArgs {
     /// The team file (ends in .toml; `team.toml` by default) and the idea (anything else). On a resume both may be
     /// left out.
@@ -236,7 +240,11 @@ pub(super) enum Calls {
 
 impl RunArgs {
     pub(super) fn when_idle(&self) -> WhenIdle {
-        if self.keep_alive { WhenIdle::Stay } else { WhenIdle::End }
+        if self.keep_alive {
+            WhenIdle::Stay
+        } else {
+            WhenIdle::End
+        }
     }
 }
 
@@ -282,8 +290,10 @@ pub(super) struct LockArgs {
 }
 
 #[derive(Args)]
-#[command(after_help = "Examples:\n  strata-host graph team.toml --format svg > team.svg\n  \
-    strata-host graph team.toml --format dot | dot -Tpng > team.png")]
+#[command(
+    after_help = "Examples:\n  strata-host graph team.toml --format svg > team.svg\n  \
+    strata-host graph team.toml --format dot | dot -Tpng > team.png"
+)]
 pub(super) struct GraphArgs {
     /// The team file.
     #[arg(value_name = "TEAM.toml", default_value = "team.toml")]
@@ -352,10 +362,12 @@ pub(super) struct AnswerArgs {
 }
 
 #[derive(Args)]
-#[command(after_help = "Examples:\n  strata-host describe                     # every interface of the host\n  \
+#[command(
+    after_help = "Examples:\n  strata-host describe                     # every interface of the host\n  \
     strata-host describe plugins/probe       # a directory of source, which is built first\n  \
     strata-host describe write-code@1.0.0    # a skill\n  \
-    strata-host describe | jq '.interfaces.llm.functions.complete.parameters'")]
+    strata-host describe | jq '.interfaces.llm.functions.complete.parameters'"
+)]
 pub(super) struct DescribeArgs {
     /// A component, a directory with the source of one, or a skill (`name@1.0.0`). Without it, the interfaces of the
     /// host and every skill.

@@ -34,7 +34,9 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
     }
     if args.deny_warnings && warnings > 0 {
         let warnings = counted(warnings, "warning");
-        return Err(Failure::usage(format!("{warnings}, which `--deny-warnings` does not allow")));
+        return Err(Failure::usage(format!(
+            "{warnings}, which `--deny-warnings` does not allow"
+        )));
     }
     Ok(0)
 }

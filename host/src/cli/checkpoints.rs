@@ -14,8 +14,17 @@ pub(super) fn checkpoints(args: &SavedArgs) -> Result<u8, Failure> {
         show_json(&serde_json::Value::Array(rows).to_string());
         return Ok(0);
     }
-    let newest = rows.iter().rev().find(|row| row.lineage == current).map(|row| &row.id);
-    let width = rows.iter().map(|row| row.id.0.len()).max().unwrap_or_default().max(12);
+    let newest = rows
+        .iter()
+        .rev()
+        .find(|row| row.lineage == current)
+        .map(|row| &row.id);
+    let width = rows
+        .iter()
+        .map(|row| row.id.0.len())
+        .max()
+        .unwrap_or_default()
+        .max(12);
     show_line(&format!(
         "  {:<width$} {:>6}  {:<width$} {:<10} {:<14} time",
         "id", "step", "parent", "source", "status"
@@ -26,8 +35,10 @@ pub(super) fn checkpoints(args: &SavedArgs) -> Result<u8, Failure> {
         let parent = row.parent.as_ref().map_or("-", |id| id.0.as_str());
         let time = row.time_ms.map_or_else(String::new, rfc3339);
         let (source, status) = (row.source.name(), row.status.name());
-        let line =
-            format!("{mark} {:<width$} {:>6}  {parent:<width$} {source:<10} {status:<14} {time}", row.id.0, row.step);
+        let line = format!(
+            "{mark} {:<width$} {:>6}  {parent:<width$} {source:<10} {status:<14} {time}",
+            row.id.0, row.step
+        );
         show_line(line.trim_end());
     }
     Ok(0)

@@ -12,9 +12,17 @@ pub(super) fn clean(args: &CleanArgs) -> Result<u8, Failure> {
         note("there is no cache directory: set XDG_CACHE_HOME or HOME");
     }
     let names: Vec<&str> = parts.iter().map(|part| part.name).collect();
-    if let Some(unknown) = args.parts.iter().find(|name| !names.contains(&name.as_str())) {
-        let hint = suggest(unknown, &names).map(|hint| format!("; {hint}")).unwrap_or_default();
-        return Err(Failure::usage(format!("the caches have no part `{unknown}`{hint}")));
+    if let Some(unknown) = args
+        .parts
+        .iter()
+        .find(|name| !names.contains(&name.as_str()))
+    {
+        let hint = suggest(unknown, &names)
+            .map(|hint| format!("; {hint}"))
+            .unwrap_or_default();
+        return Err(Failure::usage(format!(
+            "the caches have no part `{unknown}`{hint}"
+        )));
     }
     let is_chosen = |part: &CachePart| args.all || args.parts.iter().any(|name| name == part.name);
     if args.json {
@@ -23,13 +31,17 @@ pub(super) fn clean(args: &CleanArgs) -> Result<u8, Failure> {
         parts.iter().for_each(|part| show_line(&row(part)));
     }
     if !args.all && args.parts.is_empty() {
-        note("nothing was removed; `strata-host clean NAME…` removes these parts, `--all` removes all of them");
+        note(
+            "nothing was removed; `strata-host clean NAME…` removes these parts, `--all` removes all of them",
+        );
         return Ok(0);
     }
     let mut freed = 0;
     for part in parts.iter().filter(|part| is_chosen(part)) {
         let place = part.path.display();
-        let failed = |error: std::io::Error| Failure::internal(format!("cannot remove what is in `{place}`: {error}"));
+        let failed = |error: std::io::Error| {
+            Failure::internal(format!("cannot remove what is in `{place}`: {error}"))
+        };
         if args.dry_run {
             freed += part.bytes;
             continue;
@@ -37,14 +49,27 @@ pub(super) fn clean(args: &CleanArgs) -> Result<u8, Failure> {
         let removed = remove(part).map_err(failed)?;
         freed += removed.bytes;
         for path in removed.in_use {
-            note(format_args!("`{}` is being made by another process and was left", path.display()));
+            note(format_args!(
+                "`{}` is being made by another process and was left",
+                path.display()
+            ));
         }
     }
-    let would = if args.dry_run { "would be removed" } else { "removed" };
+    let would = if args.dry_run {
+        "would be removed"
+    } else {
+        "removed"
+    };
     note(format_args!("{} {would}", bytes(freed)));
     Ok(0)
 }
 
 fn row(part: &CachePart) -> String {
-    format!("{:<11} {:>10}  {}, in `{}`", part.name, bytes(part.bytes), part.what, part.path.display())
+    format!(
+        "{:<11} {:>10}  {}, in `{}`",
+        part.name,
+        bytes(part.bytes),
+        part.what,
+        part.path.display()
+    )
 }

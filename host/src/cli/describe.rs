@@ -41,13 +41,19 @@ fn everything(shelf: &Shelf) -> Result<Value, Failure> {
     let mut all = own::document();
     let listing = shelf.list()?;
     listing.damaged.iter().for_each(warn);
-    all["skills"] = listing.skills.iter().map(|skill| document(&skill.digest, &skill.manifest)).collect();
+    all["skills"] = listing
+        .skills
+        .iter()
+        .map(|skill| document(&skill.digest, &skill.manifest))
+        .collect();
     Ok(all)
 }
 
 /// What is there as a file is meant as one; a skill's name looks like no file's.
 fn one(path: &Path, args: &DescribeArgs) -> Result<Value, Failure> {
-    let name = path.to_str().filter(|name| name.contains('@') && !path.exists());
+    let name = path
+        .to_str()
+        .filter(|name| name.contains('@') && !path.exists());
     if let Some(name) = name {
         let shelf = skill::open(&args.shelf)?;
         let skill = shelf.find(&name.parse()?)?;
@@ -63,8 +69,12 @@ fn one(path: &Path, args: &DescribeArgs) -> Result<Value, Failure> {
         true => document(&loaded.digest, &loaded.manifest),
         false => json!({ "sha256": loaded.digest.0 }),
     };
-    let functions = component::document(&bytes)
-        .map_err(|error| Failure::usage(format!("cannot describe the functions of `{}`: {error}", file.display())))?;
+    let functions = component::document(&bytes).map_err(|error| {
+        Failure::usage(format!(
+            "cannot describe the functions of `{}`: {error}",
+            file.display()
+        ))
+    })?;
     if let (Value::Object(all), Value::Object(functions)) = (&mut description, functions) {
         all.extend(functions);
     }
@@ -78,12 +88,20 @@ fn read(path: &Path) -> Result<(PathBuf, Vec<u8>), Failure> {
 }
 
 /// A component's file, its bytes, and what it says about itself.
-pub(super) fn load(path: &Path, sandbox: &WasmSandbox) -> Result<(PathBuf, Vec<u8>, Loaded), Failure> {
+pub(super) fn load(
+    path: &Path,
+    sandbox: &WasmSandbox,
+) -> Result<(PathBuf, Vec<u8>, Loaded), Failure> {
     let (file, bytes) = read(path)?;
-    let loaded = sandbox.load(&bytes, Metering::Plain).map_err(|error| unfit(&file, &error))?;
+    let loaded = sandbox
+        .load(&bytes, Metering::Plain)
+        .map_err(|error| unfit(&file, &error))?;
     Ok((file, bytes, loaded))
 }
 
 fn unfit(file: &Path, error: &LoadError) -> Failure {
-    Failure::usage(format!("cannot load the component `{}`: {error}", file.display()))
+    Failure::usage(format!(
+        "cannot load the component `{}`: {error}",
+        file.display()
+    ))
 }

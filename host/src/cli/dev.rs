@@ -63,7 +63,10 @@ async fn rounds(args: &DevArgs) -> Result<u8, Failure> {
     };
     spare_events(args.events.as_deref(), &inputs)?;
     let events = args.events.as_deref().map(|path| (path, Held::Dropped));
-    let told = Told { lines: Arc::new(Mutex::new(listener(events, reporter)?)), live };
+    let told = Told {
+        lines: Arc::new(Mutex::new(listener(events, reporter)?)),
+        live,
+    };
     signals.begin();
     let mut watch = Watch::of(&args.team, may_build(args));
     // One for all rounds: a line that is being typed is for the round that goes on then.
@@ -73,7 +76,12 @@ async fn rounds(args: &DevArgs) -> Result<u8, Failure> {
     let mut changed: Vec<PathBuf> = Vec::new();
     loop {
         changed.extend(change.iter().flat_map(|change| change.files.clone()));
-        let round = round(args, (&told, change.as_ref(), &changed), (&mut watch, &mut prompt, &mut stop)).await?;
+        let round = round(
+            args,
+            (&told, change.as_ref(), &changed),
+            (&mut watch, &mut prompt, &mut stop),
+        )
+        .await?;
         watch.follow(may_build(args));
         if !matches!(round, Round::Refused) {
             changed.clear();
@@ -93,7 +101,9 @@ async fn rounds(args: &DevArgs) -> Result<u8, Failure> {
             None => {
                 let what = match watch.count() {
                     // What the team is made from is not known before it is read.
-                    _ if !args.team.exists() => format!("waiting for `{}` to be there", shown(&args.team)),
+                    _ if !args.team.exists() => {
+                        format!("waiting for `{}` to be there", shown(&args.team))
+                    }
                     count => format!("watching {} for changes", counted(count as u64, "file")),
                 };
                 note(format_args!("{what}; Ctrl-C ends it"));
@@ -105,19 +115,24 @@ async fn rounds(args: &DevArgs) -> Result<u8, Failure> {
                 }
             }
         };
-        let what = change.as_ref().map_or_else(|| format!("`{}`", shown(&storage)), named);
+        let what = change
+            .as_ref()
+            .map_or_else(|| format!("`{}`", shown(&storage)), named);
         note(format_args!("\n{what} changed"));
     }
 }
 
 /// Where the team is saved. Another name of the team is another place.
 fn storage_of(args: &DevArgs) -> PathBuf {
-    args.storage.clone().unwrap_or_else(|| development_storage(&args.team))
+    args.storage
+        .clone()
+        .unwrap_or_else(|| development_storage(&args.team))
 }
 
 /// Whether every policy in force lets sources be built.
 fn may_build(args: &DevArgs) -> bool {
-    in_force(args.policy.as_deref()).is_ok_and(|operators| operators.iter().all(Operator::allows_builds))
+    in_force(args.policy.as_deref())
+        .is_ok_and(|operators| operators.iter().all(Operator::allows_builds))
 }
 
 /// One round, with all that has changed since the last one. What happens is `told`; the time since the newest change, if
@@ -127,7 +142,10 @@ async fn round(
     (told, change, changed): (&Told, Option<&Change>, &[PathBuf]),
     (watch, prompt, signal): (&mut Watch, &mut Option<Prompt>, &mut watch::Receiver<bool>),
 ) -> Result<Round, Failure> {
-    let overrides = Overrides { operators: in_force(args.policy.as_deref())?, ..Overrides::default() };
+    let overrides = Overrides {
+        operators: in_force(args.policy.as_deref())?,
+        ..Overrides::default()
+    };
     let what = Develop {
         team: &args.team,
         idea: args.idea.as_deref(),
@@ -151,7 +169,10 @@ async fn round(
         Err(error) => return Err(error.into()),
     };
     let (halt, mut halted) = watch::channel(*signal.borrow());
-    told.live.listening_with(None).into_iter().for_each(|audience| run.let_hear(audience));
+    told.live
+        .listening_with(None)
+        .into_iter()
+        .for_each(|audience| run.let_hear(audience));
     told.live.begin(run.stepper());
     let ended = until_changed((&mut run, prompt), (halt, &mut halted), (watch, signal)).await;
     told.live.end();
@@ -189,7 +210,10 @@ async fn until_changed(
 /// Whether another text of the files may help.
 fn is_mendable(error: &LaunchError) -> bool {
     use LaunchError::{Answer, Definition, Lock, Missing, Model, Override, Unfit};
-    matches!(error, Definition(_) | Override(_) | Missing(_) | Answer(_) | Model(_) | Lock(_) | Unfit(_))
+    matches!(
+        error,
+        Definition(_) | Override(_) | Missing(_) | Answer(_) | Model(_) | Lock(_) | Unfit(_)
+    )
 }
 
 /// Tells every line, and once how long it took from a change to the first result of what was changed.
@@ -204,10 +228,14 @@ fn on_line(lines: &Arc<Mutex<Listener>>, change: Option<&Change>) -> OnLine {
             "component-changed" => replaced.push(place),
             // The next change came before there was a result.
             "action-failed" if line.text("fault") == "interrupted" => {}
-            "action-finished" | "action-failed" if replaced.is_empty() || replaced.contains(&place) => {
+            "action-finished" | "action-failed"
+                if replaced.is_empty() || replaced.contains(&place) =>
+            {
                 if let Some((saved_ms, named)) = since.take() {
                     let seconds = (now_ms() - saved_ms).max(0) as f64 / 1000.0;
-                    note(format_args!("{seconds:.1} s from saving {named} to the result of {place}"));
+                    note(format_args!(
+                        "{seconds:.1} s from saving {named} to the result of {place}"
+                    ));
                 }
             }
             _ => {}
@@ -217,7 +245,12 @@ fn on_line(lines: &Arc<Mutex<Listener>>, change: Option<&Change>) -> OnLine {
 
 /// The files of a change, as they are told.
 fn named(change: &Change) -> String {
-    let mut names: Vec<String> = change.files.iter().take(NAMED).map(|file| format!("`{}`", shown(file))).collect();
+    let mut names: Vec<String> = change
+        .files
+        .iter()
+        .take(NAMED)
+        .map(|file| format!("`{}`", shown(file)))
+        .collect();
     let more = change.files.len().saturating_sub(NAMED);
     names.extend((more > 0).then(|| format!("{more} more")));
     names.join(", ")

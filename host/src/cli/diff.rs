@@ -41,11 +41,22 @@ fn side_json(side: &Side) -> Value {
 fn parting(compared: &Comparison) {
     for (mark, side) in [('-', &compared.one), ('+', &compared.other)] {
         let checkpoint = side.checkpoint.as_ref().map_or("none", |id| id.0.as_str());
-        show_line(&format!("{mark} {} at {checkpoint}, lineage {}", side.path.display(), side.lineage));
+        show_line(&format!(
+            "{mark} {} at {checkpoint}, lineage {}",
+            side.path.display(),
+            side.lineage
+        ));
     }
     show_line("");
-    show_line(&format!("last in common  {}", compared.common.as_ref().map_or("none", |id| id.0.as_str())));
-    let first = |side: &Side| side.first.as_ref().map_or("none".to_owned(), |id| id.0.clone());
+    show_line(&format!(
+        "last in common  {}",
+        compared.common.as_ref().map_or("none", |id| id.0.as_str())
+    ));
+    let first = |side: &Side| {
+        side.first
+            .as_ref()
+            .map_or("none".to_owned(), |id| id.0.clone())
+    };
     show_line(&format!("first apart     - {}", first(&compared.one)));
     show_line(&format!("                + {}", first(&compared.other)));
 }
@@ -54,7 +65,10 @@ fn show(difference: &Difference) {
     changes("run", &difference.run, plain);
     let scopes = difference.scopes.iter().map(|key| {
         let name = format!("{}/{}", key.scope, key.change.name);
-        Change { name, ..key.change.clone() }
+        Change {
+            name,
+            ..key.change.clone()
+        }
     });
     changes("scopes", &scopes.collect::<Vec<_>>(), Value::to_string);
     for mailbox in &difference.mailboxes {
@@ -91,21 +105,33 @@ fn messages(title: &str, messages: &Messages) {
     show_line("");
     show_line(title);
     for (mark, side) in [('-', &messages.one), ('+', &messages.other)] {
-        side.iter().for_each(|message| show_line(&format!("  {mark} {}", told(message))));
+        side.iter()
+            .for_each(|message| show_line(&format!("  {mark} {}", told(message))));
     }
 }
 
 fn told(message: &Brief) -> String {
-    let from = if message.from.is_empty() { "outside" } else { &message.from };
-    format!("{} from {from} [{}] {}", message.id, message.cause_by, preview(&message.content, PREVIEW))
+    let from = if message.from.is_empty() {
+        "outside"
+    } else {
+        &message.from
+    };
+    format!(
+        "{} from {from} [{}] {}",
+        message.id,
+        message.cause_by,
+        preview(&message.content, PREVIEW)
+    )
 }
 
 /// A value as people read it: texts of ours without quotes.
 fn plain(value: &Value) -> String {
     match value {
-        Value::Array(list) if list.iter().all(Value::is_string) && !list.is_empty() => {
-            list.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("; ")
-        }
+        Value::Array(list) if list.iter().all(Value::is_string) && !list.is_empty() => list
+            .iter()
+            .filter_map(Value::as_str)
+            .collect::<Vec<_>>()
+            .join("; "),
         Value::Array(list) if list.is_empty() => "none".into(),
         Value::Null => "none".into(),
         Value::String(text) => text.clone(),

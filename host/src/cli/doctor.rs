@@ -11,7 +11,9 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
     } else {
         findings.iter().for_each(show);
     }
-    Ok(u8::from(findings.iter().any(|finding| finding.state == State::Bad)))
+    Ok(u8::from(
+        findings.iter().any(|finding| finding.state == State::Bad),
+    ))
 }
 
 fn show(finding: &Finding) {
@@ -20,7 +22,10 @@ fn show(finding: &Finding) {
         State::Doubtful => "--",
         State::Bad => "BAD",
     };
-    show_line(&format!("{mark:<4} {:<11} {}", finding.about, finding.found));
+    show_line(&format!(
+        "{mark:<4} {:<11} {}",
+        finding.about, finding.found
+    ));
     if let Some(advice) = &finding.advice {
         show_line(&format!("{:<16} {advice}", ""));
     }

@@ -15,7 +15,11 @@ pub(super) fn look_for_edits(path: &Path) {
 }
 
 pub(super) fn tell_edited(path: &Path) {
-    let directory = if path.is_file() { path.parent().unwrap_or(path) } else { path };
+    let directory = if path.is_file() {
+        path.parent().unwrap_or(path)
+    } else {
+        path
+    };
     let directory = directory.display();
     warn(format_args!(
         "`team.json` in `{directory}` differs from `team.db`, which is used; to use the edited copy, move it to a \
@@ -25,8 +29,12 @@ pub(super) fn tell_edited(path: &Path) {
 
 /// Tells whoever changed the team file that a resume which does not name it goes by the one that was saved.
 pub(super) fn tell_mended(path: &Path, policy: Option<&Path>) {
-    let Ok(Some(file)) = edited_team_file(path) else { return };
+    let Ok(Some(file)) = edited_team_file(path) else {
+        return;
+    };
     let (file, resume) = (shown(&file), recover(path, policy));
     let word = path_word(Path::new(&file));
-    note(format_args!("`{file}` has changed since; `strata-host run {word} {resume}` uses it"));
+    note(format_args!(
+        "`{file}` has changed since; `strata-host run {word} {resume}` uses it"
+    ));
 }

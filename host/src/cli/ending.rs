@@ -32,19 +32,31 @@ pub(super) struct Ending<'a> {
 
 impl<'a> Ending<'a> {
     pub(super) fn of(run: &'a Run, policy: Option<&'a Path>) -> Self {
-        Self { stepper: run.stepper(), makings: run.makings(), storage: run.path(), policy, then: Then::Resumed }
+        Self {
+            stepper: run.stepper(),
+            makings: run.makings(),
+            storage: run.path(),
+            policy,
+            then: Then::Resumed,
+        }
     }
 
     /// The end of a round, after which files are watched.
     pub(super) fn of_round(run: &'a Run, policy: Option<&'a Path>) -> Self {
-        Self { then: Then::Watched, ..Self::of(run, policy) }
+        Self {
+            then: Then::Watched,
+            ..Self::of(run, policy)
+        }
     }
 
     /// Tells it.
     pub(super) fn tell(&self, status: Status, loudness: Loudness) {
         let (env, stepper) = (self.stepper.env(), self.stepper);
         let failed: Vec<_> = env.failed().map(|(id, _)| id).collect();
-        let cures: Vec<Cure> = failed.into_iter().filter_map(|id| tell(stepper, id, self.makings, self.then)).collect();
+        let cures: Vec<Cure> = failed
+            .into_iter()
+            .filter_map(|id| tell(stepper, id, self.makings, self.then))
+            .collect();
         self.tell_open(status);
         self.tell_broke(status);
         let (saved, step) = (format!("saved in `{}`", self.storage.display()), env.step);
@@ -52,8 +64,16 @@ impl<'a> Ending<'a> {
         match status {
             Status::Done if loudness == Loudness::Quiet => {}
             Status::Done => {
-                let spent = if env.spent == Usd::default() { String::new() } else { format!(" for {}", env.spent) };
-                note(format_args!("{} after {}{spent}; {saved}", painted(GOOD, "done"), counted(step, "step")));
+                let spent = if env.spent == Usd::default() {
+                    String::new()
+                } else {
+                    format!(" for {}", env.spent)
+                };
+                note(format_args!(
+                    "{} after {}{spent}; {saved}",
+                    painted(GOOD, "done"),
+                    counted(step, "step")
+                ));
             }
             Status::Failed => {
                 tell_kept(stepper);
@@ -61,41 +81,78 @@ impl<'a> Ending<'a> {
                 let step = env.failed().map(at).min().unwrap_or(step);
                 let what = painted(BAD, "failed");
                 if self.then == Then::Watched {
-                    note(format_args!("{what} at step {step}; {saved}; continues by itself once it is fixed"));
+                    note(format_args!(
+                        "{what} at step {step}; {saved}; continues by itself once it is fixed"
+                    ));
                     return;
                 }
-                note(format_args!("{what} at step {step}; {saved}; fix it, then resume with:"));
-                self.ways(&cures).iter().for_each(|way| note(format_args!("  {way}")));
+                note(format_args!(
+                    "{what} at step {step}; {saved}; fix it, then resume with:"
+                ));
+                self.ways(&cures)
+                    .iter()
+                    .for_each(|way| note(format_args!("  {way}")));
             }
             Status::Interrupted if doubts(stepper).is_empty() => {
                 let what = painted(ODD, "interrupted");
-                note(format_args!("{what} at step {step}; {saved}; resume with:\n  {resume}"));
+                note(format_args!(
+                    "{what} at step {step}; {saved}; resume with:\n  {resume}"
+                ));
             }
             Status::StepLimit => {
                 let (what, steps) = (painted(ODD, "step limit reached"), counted(step, "step"));
                 let limit = steps_in_all(stepper);
-                note(format_args!("{what} after {steps}; {saved}; resume with:\n  {resume} {limit}"));
+                note(format_args!(
+                    "{what} after {steps}; {saved}; resume with:\n  {resume} {limit}"
+                ));
             }
             Status::OutOfBudget => {
                 let what = painted(ODD, "out of budget:");
-                note(format_args!("{what} {}; {saved}; resume with:", exhausted(stepper)));
-                note(format_args!("  {resume} {}", more(stepper, self.makings.most.as_ref())));
+                note(format_args!(
+                    "{what} {}; {saved}; resume with:",
+                    exhausted(stepper)
+                ));
+                note(format_args!(
+                    "  {resume} {}",
+                    more(stepper, self.makings.most.as_ref())
+                ));
             }
             Status::InDoubt | Status::Interrupted => {
-                let what = painted(ODD, if status == Status::InDoubt { "in doubt" } else { "interrupted" });
-                note(format_args!("{what} at step {step}; {saved}; find out, then resume with one of:"));
+                let what = painted(
+                    ODD,
+                    if status == Status::InDoubt {
+                        "in doubt"
+                    } else {
+                        "interrupted"
+                    },
+                );
+                note(format_args!(
+                    "{what} at step {step}; {saved}; find out, then resume with one of:"
+                ));
                 let response = r#"'{"status":200,"body":"…"}'"#;
-                note(format_args!("  {resume} --in-doubt redo     # make it again"));
-                note(format_args!("  {resume} --in-doubt skip     # continue without it"));
-                note(format_args!("  {resume} --in-doubt {response}     # this was its response"));
+                note(format_args!(
+                    "  {resume} --in-doubt redo     # make it again"
+                ));
+                note(format_args!(
+                    "  {resume} --in-doubt skip     # continue without it"
+                ));
+                note(format_args!(
+                    "  {resume} --in-doubt {response}     # this was its response"
+                ));
             }
             Status::Stalled => self.tell_stalled(&saved),
             Status::Waiting => {
                 let what = painted(ODD, "waiting for a person");
                 note(format_args!("{what} at step {step}; {saved}; answer with:"));
-                note(format_args!("  {}\nthen resume with:\n  {resume}", command(stepper, self.storage)));
+                note(format_args!(
+                    "  {}\nthen resume with:\n  {resume}",
+                    command(stepper, self.storage)
+                ));
             }
-            Status::Running => note(format_args!("{}; {saved}; resume with:\n  {resume}", status.name())),
+            Status::Running => note(format_args!(
+                "{}; {saved}; resume with:\n  {resume}",
+                status.name()
+            )),
         }
     }
 
@@ -107,25 +164,41 @@ impl<'a> Ending<'a> {
             listing(self.stepper).iter().for_each(note);
             // Where nothing else is left to do, the end says so.
             if status != Status::Waiting {
-                note(format_args!("answer with:\n  {}", command(self.stepper, self.storage)));
+                note(format_args!(
+                    "answer with:\n  {}",
+                    command(self.stepper, self.storage)
+                ));
             }
         }
-        for outbound in env.outbox.iter().filter(|outbound| outbound.failed.is_some()) {
+        for outbound in env
+            .outbox
+            .iter()
+            .filter(|outbound| outbound.failed.is_some())
+        {
             let (id, to) = (&env.message(outbound.message).id, outbound.to.join(", "));
-            let (head, why) = (painted(BAD, "fault:"), outbound.failed.as_deref().unwrap_or_default());
-            let what = format!("message {id} for {to} could not be handed over to `[env.external]`: {why}");
+            let (head, why) = (
+                painted(BAD, "fault:"),
+                outbound.failed.as_deref().unwrap_or_default(),
+            );
+            let what = format!(
+                "message {id} for {to} could not be handed over to `[env.external]`: {why}"
+            );
             note(format_args!("{head} {}", one_line(&what)));
             let place = self.makings.external.as_ref();
             section(
                 "how to fix it",
-                place.map(|place| format!("see `[env.external]` ({place})")).into_iter(),
+                place
+                    .map(|place| format!("see `[env.external]` ({place})"))
+                    .into_iter(),
                 |line| note(line),
             );
         }
         for Doubt { id, what, .. } in doubts(self.stepper) {
             let head = painted(ODD, "in doubt:");
             let what = one_line(&what);
-            note(format_args!("{head} {id}: `{what}` was begun, and whether it took effect is not known"));
+            note(format_args!(
+                "{head} {id}: `{what}` was begun, and whether it took effect is not known"
+            ));
         }
     }
 
@@ -133,8 +206,14 @@ impl<'a> Ending<'a> {
     fn tell_broke(&self, status: Status) {
         let stepper = self.stepper;
         if status != Status::OutOfBudget && stepper.purses().next().is_some() {
-            let (what, more) = (painted(ODD, "out of budget:"), more(stepper, self.makings.most.as_ref()));
-            note(format_args!("{what} {}; to continue there, resume with:\n  {more}", exhausted(stepper)));
+            let (what, more) = (
+                painted(ODD, "out of budget:"),
+                more(stepper, self.makings.most.as_ref()),
+            );
+            note(format_args!(
+                "{what} {}; to continue there, resume with:\n  {more}",
+                exhausted(stepper)
+            ));
         }
     }
 
@@ -151,7 +230,9 @@ impl<'a> Ending<'a> {
     fn checkpoint(&self) -> String {
         let env = self.stepper.env();
         match &env.checkpoint {
-            Some(id) if !env.lineage.forks.is_empty() => format!(" --checkpoint {}", shell_word(&id.0)),
+            Some(id) if !env.lineage.forks.is_empty() => {
+                format!(" --checkpoint {}", shell_word(&id.0))
+            }
             _ => String::new(),
         }
     }
@@ -160,29 +241,48 @@ impl<'a> Ending<'a> {
     fn ways(&self, cures: &[Cure]) -> Vec<String> {
         let at = self.checkpoint();
         let (resume, what) = (self.resume() + &at, self.what() + &at);
-        let when = |command: String, when: &str| format!("{command}   {}", painted(FAINT, &format!("# {when}")));
-        let unsent = self.stepper.env().outbox.iter().any(|outbound| outbound.failed.is_some());
+        let when = |command: String, when: &str| {
+            format!("{command}   {}", painted(FAINT, &format!("# {when}")))
+        };
+        let unsent = self
+            .stepper
+            .env()
+            .outbox
+            .iter()
+            .any(|outbound| outbound.failed.is_some());
         let file = (unsent || cures.iter().any(|cure| cure.file)).then(|| {
             let file = path_word(Path::new(&shown(&self.makings.file)));
             when(format!("strata-host run {file} {what}"), CHANGED)
         });
         // One stands for all.
-        let component = cures.iter().find_map(|cure| cure.component.as_ref()).map(|name| {
-            let given = format!("{resume} --component {}=FIXED.wasm", shell_word(name));
-            when(given, "with another component")
-        });
+        let component = cures
+            .iter()
+            .find_map(|cure| cure.component.as_ref())
+            .map(|name| {
+                let given = format!("{resume} --component {}=FIXED.wasm", shell_word(name));
+                when(given, "with another component")
+            });
         // As it is comes last, where somebody in a hurry looks. Alone it needs no telling apart.
         let alone = file.is_none() && component.is_none();
-        let plain = if alone { resume } else { when(resume, UNCHANGED) };
+        let plain = if alone {
+            resume
+        } else {
+            when(resume, UNCHANGED)
+        };
         file.into_iter().chain(component).chain([plain]).collect()
     }
 
     /// Tells which joins wait for what, and how they may get it.
     fn tell_stalled(&self, saved: &str) {
         let after = counted(self.stepper.env().step, "step");
-        note(format_args!("{} after {after}; {saved}", painted(BAD, "stalled")));
+        note(format_args!(
+            "{} after {after}; {saved}",
+            painted(BAD, "stalled")
+        ));
         let mut someone = None;
-        for standing in joins::standings(self.stepper).filter(|standing| !standing.missing.is_empty()) {
+        for standing in
+            joins::standings(self.stepper).filter(|standing| !standing.missing.is_empty())
+        {
             let (id, missing) = (&standing.join.id, standing.missing_text());
             note(format_args!(
                 "  join `{id}` waits for {missing}, and no role is running; it holds {}",
@@ -192,7 +292,10 @@ impl<'a> Ending<'a> {
         }
         let (someone, storage) = (someone.unwrap_or_default(), path_word(self.storage));
         note("send it what is missing, then resume with:");
-        note(format_args!("  strata-host send {storage} --to {someone} --cause LABEL CONTENT\n  {}", self.resume()));
+        note(format_args!(
+            "  strata-host send {storage} --to {someone} --cause LABEL CONTENT\n  {}",
+            self.resume()
+        ));
     }
 }
 
@@ -203,7 +306,10 @@ fn exhausted(stepper: &Stepper) -> String {
     let tokens = |used: u64, max: Option<u64>| max.map(|max| format!("{used} of {max} tokens"));
     match stepper.purses().next() {
         Some(Purse::Role(id)) => {
-            let (used, caps) = (env.spending(|at| at.role == id), team.policy.purses.roles.get(&id));
+            let (used, caps) = (
+                env.spending(|at| at.role == id),
+                team.policy.purses.roles.get(&id),
+            );
             let caps = caps.copied().unwrap_or_default();
             let parts = [of(used.usd, caps.usd), tokens(used.tokens, caps.tokens)];
             let parts: Vec<String> = parts.into_iter().flatten().collect();
@@ -211,7 +317,10 @@ fn exhausted(stepper: &Stepper) -> String {
         }
         _ => {
             let used = env.spending(|_| true);
-            let parts = [of(env.spent, env.budget), tokens(used.tokens, team.policy.purses.tokens)];
+            let parts = [
+                of(env.spent, env.budget),
+                tokens(used.tokens, team.policy.purses.tokens),
+            ];
             let parts: Vec<String> = parts.into_iter().flatten().collect();
             format!("spent {}", parts.join(" and "))
         }
@@ -225,11 +334,20 @@ pub(super) fn more(stepper: &Stepper, most: Option<&(Usd, String)>) -> String {
     // With more than that it would stop again at once.
     let bound = most.filter(|(most, _)| env.budget.is_some_and(|max| max >= *most));
     match (stepper.purses().next(), bound) {
-        (Some(Purse::Role(_)), _) => "TEAM.toml   # with more `investment` or `tokens` for the role".into(),
-        _ if !broke && team.policy.purses.tokens.is_some() => "TEAM.toml   # with more `tokens` for the team".into(),
-        (_, Some((most, policy))) => format!("--investment USD   # once `{policy}` allows more than {most}"),
+        (Some(Purse::Role(_)), _) => {
+            "TEAM.toml   # with more `investment` or `tokens` for the role".into()
+        }
+        _ if !broke && team.policy.purses.tokens.is_some() => {
+            "TEAM.toml   # with more `tokens` for the team".into()
+        }
+        (_, Some((most, policy))) => {
+            format!("--investment USD   # once `{policy}` allows more than {most}")
+        }
         _ => match env.budget {
-            Some(budget) => format!("--investment USD   # more than {}, in all", budget.max(env.spent)),
+            Some(budget) => format!(
+                "--investment USD   # more than {}, in all",
+                budget.max(env.spent)
+            ),
             None => "--investment USD".into(),
         },
     }

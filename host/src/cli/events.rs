@@ -19,7 +19,9 @@ pub(super) fn events(at: &str, lineage: Option<&str>, follow: bool) -> Result<u8
     };
     let (dropped, all) = telling.dropped()?;
     if dropped > 0 {
-        note(format_args!("{dropped} of {all} recorded events were pruned and are not told"));
+        note(format_args!(
+            "{dropped} of {all} recorded events were pruned and are not told"
+        ));
     }
     loop {
         // Before it is read: who lets go has recorded all.

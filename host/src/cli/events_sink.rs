@@ -36,18 +36,24 @@ pub(super) enum EventsSink {
 const BEGINNING: &[u8] = b"{\"n\":";
 
 /// Refuses to write what an option names over an input of the run. `beginning` is how such a file begins.
-pub(super) fn spare(option: &str, (file, beginning): (&Path, &[u8]), inputs: &Inputs<'_>) -> Result<(), Failure> {
+pub(super) fn spare(
+    option: &str,
+    (file, beginning): (&Path, &[u8]),
+    inputs: &Inputs<'_>,
+) -> Result<(), Failure> {
     match inputs.find(file, beginning) {
         None => Ok(()),
-        Some(what) => {
-            Err(Failure::usage(format!("`{option}` names {what}, which would be written over; give it another name")))
-        }
+        Some(what) => Err(Failure::usage(format!(
+            "`{option}` names {what}, which would be written over; give it another name"
+        ))),
     }
 }
 
 /// The same of `--events`, which need not be given.
 pub(super) fn spare_events(events: Option<&Path>, inputs: &Inputs<'_>) -> Result<(), Failure> {
-    events.map_or(Ok(()), |events| spare("--events", (events, BEGINNING), inputs))
+    events.map_or(Ok(()), |events| {
+        spare("--events", (events, BEGINNING), inputs)
+    })
 }
 
 impl EventsSink {
@@ -98,9 +104,15 @@ impl EventsFile {
     fn open(path: &Path, held: Held) -> Result<Self, Failure> {
         let was_empty = path.metadata().is_ok_and(|meta| meta.len() == 0);
         // At its end, wherever that is by then: somebody else may cut it off meanwhile.
-        let file = open::to_append(path)
-            .map_err(|error| Failure::usage(format!("cannot write `{}`: {error}", path.display())))?;
-        Ok(Self { file, held: Some(held), was_empty, path: path.to_owned() })
+        let file = open::to_append(path).map_err(|error| {
+            Failure::usage(format!("cannot write `{}`: {error}", path.display()))
+        })?;
+        Ok(Self {
+            file,
+            held: Some(held),
+            was_empty,
+            path: path.to_owned(),
+        })
     }
 
     /// Gets ready for the line `n`, if it is the first.
@@ -112,9 +124,14 @@ impl EventsFile {
             Some(Held::Kept(saved)) => {
                 let end = self.end()?;
                 // It may end within a line, of a process that was killed, say: that is told again, whole.
-                let torn = end.len() - end.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+                let torn = end.len()
+                    - end
+                        .iter()
+                        .rposition(|byte| *byte == b'\n')
+                        .map_or(0, |at| at + 1);
                 if torn > 0 && last_number(&end).is_some() {
-                    self.file.set_len(self.file.metadata()?.len() - torn as u64)?;
+                    self.file
+                        .set_len(self.file.metadata()?.len() - torn as u64)?;
                 } else if torn > 0 {
                     self.file.write_all(b"\n")?;
                 }
@@ -147,11 +164,16 @@ impl EventsFile {
             return Ok(());
         }
         let mut found = BTreeMap::new();
-        let lineages = Telling::open(saved).map_err(io::Error::other)?.lineages().map_err(io::Error::other)?;
+        let lineages = Telling::open(saved)
+            .map_err(io::Error::other)?
+            .lineages()
+            .map_err(io::Error::other)?;
         for lineage in lineages {
             let mut telling = Telling::of(saved, Some(&lineage)).map_err(io::Error::other)?;
             while let Some(lines) = telling.more().map_err(io::Error::other)? {
-                let missing = lines.into_iter().filter(|line| line.n > last && line.n < next);
+                let missing = lines
+                    .into_iter()
+                    .filter(|line| line.n > last && line.n < next);
                 found.extend(missing.map(|line| (line.n, line)));
             }
         }
@@ -159,7 +181,8 @@ impl EventsFile {
     }
 
     fn put(&mut self, line: &Line) -> io::Result<()> {
-        self.file.write_all((json(&line.to_json()).into_owned() + "\n").as_bytes())
+        self.file
+            .write_all((json(&line.to_json()).into_owned() + "\n").as_bytes())
     }
 
     /// The end of the file, with a whole line in it if there is one.
@@ -186,7 +209,10 @@ fn last_number(end: &[u8]) -> Option<u64> {
     let whole = &end[..=end.iter().rposition(|byte| *byte == b'\n')?];
     whole.split(|byte| *byte == b'\n').rev().find_map(|line| {
         let digits = line.strip_prefix(BEGINNING)?;
-        let count = digits.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let count = digits
+            .iter()
+            .take_while(|byte| byte.is_ascii_digit())
+            .count();
         std::str::from_utf8(&digits[..count]).ok()?.parse().ok()
     })
 }
@@ -197,11 +223,16 @@ mod tests {
 
     #[test]
     fn the_number_of_the_last_whole_line_is_found() {
-        let check = |end: &str, expected: Option<u64>| assert_eq!(last_number(end.as_bytes()), expected, "{end}");
+        let check = |end: &str, expected: Option<u64>| {
+            assert_eq!(last_number(end.as_bytes()), expected, "{end}")
+        };
         check("", None);
         check("{\"n\":1}", None);
         check("{\"n\":1}\n", Some(1));
-        check("{\"n\":1,\"time\":2}\n{\"n\":23,\"kind\":\"x\"}\n{\"n\":24,\"ki", Some(23));
+        check(
+            "{\"n\":1,\"time\":2}\n{\"n\":23,\"kind\":\"x\"}\n{\"n\":24,\"ki",
+            Some(23),
+        );
         check("half\"}\n{\"n\":7}\n\n", Some(7));
         check("something else\n", None);
     }
@@ -211,7 +242,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("events");
         let long = "x".repeat(3 * END_BYTES as usize);
-        std::fs::write(&path, format!("{{\"n\":1}}\n{{\"n\":2,\"text\":\"{long}\"}}\n")).unwrap();
+        std::fs::write(
+            &path,
+            format!("{{\"n\":1}}\n{{\"n\":2,\"text\":\"{long}\"}}\n"),
+        )
+        .unwrap();
         let file = EventsFile::open(&path, Held::Kept(dir.path().to_owned())).unwrap();
         assert_eq!(last_number(&file.end().unwrap()), Some(2));
     }

@@ -26,7 +26,11 @@ pub(crate) struct Failure {
 
 impl Failure {
     fn new(code: u8, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), rendered: false }
+        Self {
+            code,
+            message: message.into(),
+            rendered: false,
+        }
     }
 
     /// The command line or a file is wrong.
@@ -55,14 +59,21 @@ impl Failure {
     }
 
     pub(super) fn tell(&self) {
-        let prefix = if self.rendered { String::new() } else { painted(BAD, "error:") + " " };
+        let prefix = if self.rendered {
+            String::new()
+        } else {
+            painted(BAD, "error:") + " "
+        };
         note(format_args!("{prefix}{}", self.message.trim_end()));
     }
 }
 
 impl From<Diagnostics> for Failure {
     fn from(diagnostics: Diagnostics) -> Self {
-        Self { rendered: true, ..Self::usage(diagnostics.render(Paint::for_stderr())) }
+        Self {
+            rendered: true,
+            ..Self::usage(diagnostics.render(Paint::for_stderr()))
+        }
     }
 }
 
@@ -101,7 +112,9 @@ impl From<LaunchError> for Failure {
             }
             LaunchError::Unfit(_) => Self::unfit(error.to_string()),
             LaunchError::Unanswered(_) => Self::in_use(error.to_string()),
-            LaunchError::Sandbox(_) | LaunchError::Http(_) | LaunchError::Place(_) => Self::internal(error.to_string()),
+            LaunchError::Sandbox(_) | LaunchError::Http(_) | LaunchError::Place(_) => {
+                Self::internal(error.to_string())
+            }
             _ => Self::usage(error.to_string()),
         }
     }
@@ -135,12 +148,16 @@ impl From<StoreError> for Failure {
 /// What to say of `PATH@ID`, which other commands take, where `PATH` is there.
 fn without_place(path: &Path) -> Option<String> {
     let (team, _) = path.to_str()?.rsplit_once('@')?;
-    Path::new(team).exists().then(|| format!("; `{team}` is there, and this command takes no `@` with an id behind it"))
+    Path::new(team)
+        .exists()
+        .then(|| format!("; `{team}` is there, and this command takes no `@` with an id behind it"))
 }
 
 /// Returns what to say of a directory with a similar name.
 fn meant(path: &Path) -> Option<String> {
-    beside(path).filter(|near| near.is_dir()).map(|near| format!("; did you mean `{}`?", near.display()))
+    beside(path)
+        .filter(|near| near.is_dir())
+        .map(|near| format!("; did you mean `{}`?", near.display()))
 }
 
 /// The exit code of a run that ended with this status.

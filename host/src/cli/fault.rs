@@ -18,7 +18,12 @@ const LOOP: &str = "if the action loops without end, a higher limit does not hel
 /// How many frames of a guest's stack are shown.
 const FRAMES: usize = 8;
 /// Where Rust goes to panic: of no use to who looks for the place it came from.
-const PANICKING: [&str; 4] = ["__rustc::", "core::panicking::", "std::panicking::", "std::sys::backtrace::"];
+const PANICKING: [&str; 4] = [
+    "__rustc::",
+    "core::panicking::",
+    "std::panicking::",
+    "std::sys::backtrace::",
+];
 /// How many of the last calls of the host are shown.
 const CALLS: usize = 5;
 /// How much of what came back from one is shown.
@@ -48,7 +53,9 @@ pub(super) struct Cure {
 /// Tells of a role's fault, and says what can be done.
 pub(super) fn tell(stepper: &Stepper, id: RoleId, makings: &Makings, then: Then) -> Option<Cure> {
     let activation = stepper.env().role(id).activation.as_ref()?;
-    let Phase::Failed(fault) = &activation.phase else { return None };
+    let Phase::Failed(fault) = &activation.phase else {
+        return None;
+    };
     // Who stopped the run knows why, and the end of it says how to go on.
     if fault.kind == FaultKind::Interrupted {
         return None;
@@ -66,19 +73,37 @@ pub(super) fn tell(stepper: &Stepper, id: RoleId, makings: &Makings, then: Then)
         // Where no action is called, what is done names itself.
         _ => format!("{} `{action}`", role.name),
     };
-    note(format_args!("{head} {at} attempt {attempt}: {kind}: {cause}"));
-    message.lines().skip(1).for_each(|line| note(format_args!("    {line}")));
-    section("stack of the guest, innermost first", frames(&fault.backtrace).iter().take(FRAMES).cloned(), on_stderr);
+    note(format_args!(
+        "{head} {at} attempt {attempt}: {kind}: {cause}"
+    ));
+    message
+        .lines()
+        .skip(1)
+        .for_each(|line| note(format_args!("    {line}")));
+    section(
+        "stack of the guest, innermost first",
+        frames(&fault.backtrace).iter().take(FRAMES).cloned(),
+        on_stderr,
+    );
     section("what it logged last", fault.log.iter().cloned(), on_stderr);
     let calls = &activation.current.journal;
     section(
         "its last host calls and their results",
-        calls[calls.len().saturating_sub(CALLS)..].iter().map(called),
+        calls[calls.len().saturating_sub(CALLS)..]
+            .iter()
+            .map(called),
         on_stderr,
     );
-    let made = work.and_then(|work| slot(role, id, work)).and_then(|slot| makings.made(slot));
+    let made = work
+        .and_then(|work| slot(role, id, work))
+        .and_then(|slot| makings.made(slot));
     let retries = work.map_or(0, |work| retry(role, work).retries);
-    let cure = cure(fault, (&format!("{}.{action}", role.name), retries), made, then);
+    let cure = cure(
+        fault,
+        (&format!("{}.{action}", role.name), retries),
+        made,
+        then,
+    );
     section("how to fix it", cure.words.iter().cloned(), on_stderr);
     Some(cure)
 }
@@ -87,30 +112,47 @@ pub(super) fn tell(stepper: &Stepper, id: RoleId, makings: &Makings, then: Then)
 ///
 /// It depends on what the host knows, and never on a message: a guest may choose the words of that.
 fn cure(fault: &Fault, (name, retries): (&str, u32), made: Option<&Made>, then: Then) -> Cure {
-    let place = made.map(|made| format!(" ({})", made.place)).unwrap_or_default();
-    let in_file = |words: Option<String>| Cure { component: None, file: true, words };
-    let of_limit = |words| Cure { component: component(name, made), ..in_file(words) };
+    let place = made
+        .map(|made| format!(" ({})", made.place))
+        .unwrap_or_default();
+    let in_file = |words: Option<String>| Cure {
+        component: None,
+        file: true,
+        words,
+    };
+    let of_limit = |words| Cure {
+        component: component(name, made),
+        ..in_file(words)
+    };
     let say = |words: &str| in_file(Some(words.to_owned()));
     match fault.cause {
         FaultCause::CpuLimit | FaultCause::FuelLimit => of_limit(Some(LOOP.to_owned())),
         FaultCause::TimeLimit | FaultCause::Limit => of_limit(None),
         FaultCause::NotGranted(grant) => in_file(Some(of_grant(grant, (name, &place), made))),
-        FaultCause::Service => {
-            say("check that the service it calls is up; recorded calls are reused, and not paid for again")
-        }
+        FaultCause::Service => say(
+            "check that the service it calls is up; recorded calls are reused, and not paid for again",
+        ),
         FaultCause::NoModel => say("say in the team file which model there is"),
-        FaultCause::NoScriptedReply => say("add a `[[reply]]` to the file of replies, or change the prompt"),
-        FaultCause::NoRecordedReply => say("record the run again (`--record`), or let its requests be what they were"),
-        FaultCause::OwnBudget => in_file(Some(format!("raise `investment` or `tokens` of {name}{place}"))),
+        FaultCause::NoScriptedReply => {
+            say("add a `[[reply]]` to the file of replies, or change the prompt")
+        }
+        FaultCause::NoRecordedReply => {
+            say("record the run again (`--record`), or let its requests be what they were")
+        }
+        FaultCause::OwnBudget => in_file(Some(format!(
+            "raise `investment` or `tokens` of {name}{place}"
+        ))),
         FaultCause::NoScope => say("declare the scope in the team file, or name one that is there"),
         FaultCause::SymbolicLink => say("nothing is written through a link: take it away"),
-        FaultCause::StorageDirectory => {
-            in_file(Some(format!("grant another directory to {name}{place}, or save the team elsewhere (`--storage`)")))
+        FaultCause::StorageDirectory => in_file(Some(format!(
+            "grant another directory to {name}{place}, or save the team elsewhere (`--storage`)"
+        ))),
+        FaultCause::Staging | FaultCause::Keeping | FaultCause::DirectoryOverflow => in_file(Some(
+            format!("what {name} does in its directories is bounded: see `allow.dirs`{place}"),
+        )),
+        FaultCause::TemporaryFiles => {
+            say("make room in the directory for temporary files, or set `TMPDIR` to another")
         }
-        FaultCause::Staging | FaultCause::Keeping | FaultCause::DirectoryOverflow => {
-            in_file(Some(format!("what {name} does in its directories is bounded: see `allow.dirs`{place}")))
-        }
-        FaultCause::TemporaryFiles => say("make room in the directory for temporary files, or set `TMPDIR` to another"),
         FaultCause::Declared if fault.kind == FaultKind::Error && fault.hope == Hope::Retryable => {
             in_file(Some(of_retries(retries, name, &place)))
         }
@@ -118,7 +160,11 @@ fn cure(fault: &Fault, (name, retries): (&str, u32), made: Option<&Made>, then: 
         FaultCause::Unspecified => match fault.kind {
             // The fault says so itself.
             FaultKind::StateConflict => in_file(None),
-            FaultKind::Interrupted => Cure { component: None, file: false, words: None },
+            FaultKind::Interrupted => Cure {
+                component: None,
+                file: false,
+                words: None,
+            },
             _ => of_code((name, &place), made, then),
         },
     }
@@ -126,10 +172,17 @@ fn cure(fault: &Fault, (name, retries): (&str, u32), made: Option<&Made>, then: 
 
 /// What helps where something is not granted.
 fn of_grant(grant: Grant, (name, place): (&str, &str), made: Option<&Made>) -> String {
-    let withheld = made.and_then(|made| made.withheld.iter().find(|(withheld, _)| *withheld == grant));
+    let withheld = made.and_then(|made| {
+        made.withheld
+            .iter()
+            .find(|(withheld, _)| *withheld == grant)
+    });
     match withheld {
         Some((_, withheld)) => format!("its operator does not allow it: {withheld}"),
-        None => format!("grant it (`{}`) in `[role.action.allow]` of {name}{place}", grant.key()),
+        None => format!(
+            "grant it (`{}`) in `[role.action.allow]` of {name}{place}",
+            grant.key()
+        ),
     }
 }
 
@@ -160,13 +213,19 @@ fn of_code((name, place): (&str, &str), made: Option<&Made>, then: Then) -> Cure
         None if script::is_script(&made.from) => format!("edit `{}`, or {config}, then resume", shown(&made.from)),
         None => format!("change its source, `{}` (it is rebuilt automatically), or {config}", shown(&made.from)),
     });
-    Cure { component, file, words }
+    Cure {
+        component,
+        file,
+        words,
+    }
 }
 
 /// What helps where an action says that it may succeed another time.
 fn of_retries(retries: u32, name: &str, place: &str) -> String {
     match retries {
-        0 => format!("it may succeed next time; set `limits.retries` of {name} to retry it automatically{place}"),
+        0 => format!(
+            "it may succeed next time; set `limits.retries` of {name} to retry it automatically{place}"
+        ),
         retries => format!(
             "it was tried {} times, as `limits.retries` of {name} says{place}; a resume allows as many tries again",
             retries + 1
@@ -176,14 +235,19 @@ fn of_retries(retries: u32, name: &str, place: &str) -> String {
 
 /// The action, as `--component` names it, where it is no source that is built by itself.
 fn component(name: &str, made: Option<&Made>) -> Option<String> {
-    made.filter(|made| made.from.extension().is_some_and(|kind| kind == "wasm")).map(|_| name.to_owned())
+    made.filter(|made| made.from.extension().is_some_and(|kind| kind == "wasm"))
+        .map(|_| name.to_owned())
 }
 
 /// The frames from where the guest's own code is, where it is on the stack at all.
 fn frames(backtrace: &[String]) -> &[String] {
     let of_panic = |frame: &&String| PANICKING.iter().any(|start| frame.starts_with(start));
     let own = backtrace.iter().take_while(of_panic).count();
-    if own < backtrace.len() { &backtrace[own..] } else { backtrace }
+    if own < backtrace.len() {
+        &backtrace[own..]
+    } else {
+        backtrace
+    }
 }
 
 fn on_stderr(line: &str) {
@@ -192,21 +256,36 @@ fn on_stderr(line: &str) {
 
 /// A call of the host, and what came back.
 pub(super) fn called(call: &HostCall) -> String {
-    format!("{:<6} {}", call.kind.name(), preview(&answer(call), PREVIEW))
+    format!(
+        "{:<6} {}",
+        call.kind.name(),
+        preview(&answer(call), PREVIEW)
+    )
 }
 
 /// What came back from a call, in words.
 pub(super) fn answer(call: &HostCall) -> String {
     let response = call.response.value();
-    let told = ["text", "body", "message"].iter().find_map(|field| response[*field].as_str().map(str::to_owned));
+    let told = ["text", "body", "message"]
+        .iter()
+        .find_map(|field| response[*field].as_str().map(str::to_owned));
     let told = told.unwrap_or_else(|| call.response.as_str().to_owned());
-    if call.outcome == Outcome::Answered { told } else { format!("failed: {told}") }
+    if call.outcome == Outcome::Answered {
+        told
+    } else {
+        format!("failed: {told}")
+    }
 }
 
 /// Tells what is finished in the open step, and not made again.
 pub(super) fn tell_kept(stepper: &Stepper) {
     let (team, env) = (stepper.team(), stepper.env());
-    let done = |id: RoleId| env.role(id).activation.iter().flat_map(move |activation| names(stepper, id, activation));
+    let done = |id: RoleId| {
+        env.role(id)
+            .activation
+            .iter()
+            .flat_map(move |activation| names(stepper, id, activation))
+    };
     let names: Vec<String> = team.role_ids().flat_map(done).collect();
     if names.is_empty() {
         return;
@@ -222,8 +301,12 @@ pub(super) fn tell_kept(stepper: &Stepper) {
 /// The actions that an activation has finished.
 fn names(stepper: &Stepper, id: RoleId, activation: &Activation) -> Vec<String> {
     let role = stepper.team().role(id);
-    let acts = activation.done.iter().filter(|done| matches!(done.work, Work::Act { .. } | Work::Plan));
-    acts.map(|done| format!("{}.{}", role.name, place(role, Some(done.work)).1)).collect()
+    let acts = activation
+        .done
+        .iter()
+        .filter(|done| matches!(done.work, Work::Act { .. } | Work::Plan));
+    acts.map(|done| format!("{}.{}", role.name, place(role, Some(done.work)).1))
+        .collect()
 }
 
 /// Tells some lines below a title, where there are any.
@@ -231,7 +314,11 @@ pub(super) fn section(title: &str, lines: impl Iterator<Item = String>, tell: im
     let mut lines = lines.peekable();
     if lines.peek().is_some() {
         tell(&format!("  {title}:"));
-        lines.for_each(|line| plain(&line).split('\n').for_each(|line| tell(&format!("    {line}"))));
+        lines.for_each(|line| {
+            plain(&line)
+                .split('\n')
+                .for_each(|line| tell(&format!("    {line}")))
+        });
     }
 }
 
@@ -240,24 +327,50 @@ mod tests {
     use super::*;
 
     fn cure_of(from: &str, fault: &Fault) -> (String, bool, bool) {
-        let withheld = vec![(Grant::Env, "`allow.env` is not all allowed (policy.toml)".into())];
-        let made = Made { from: from.into(), place: "team.toml:9".into(), withheld };
+        let withheld = vec![(
+            Grant::Env,
+            "`allow.env` is not all allowed (policy.toml)".into(),
+        )];
+        let made = Made {
+            from: from.into(),
+            place: "team.toml:9".into(),
+            withheld,
+        };
         let cure = cure(fault, ("A.One", 0), Some(&made), Then::Resumed);
-        (cure.words.unwrap_or_default(), cure.file, cure.component.is_some())
+        (
+            cure.words.unwrap_or_default(),
+            cure.file,
+            cure.component.is_some(),
+        )
     }
 
     #[test]
     fn a_fault_is_mended_where_it_comes_from() {
-        let cure_of = |from: &str| cure_of(from, &Fault::new(FaultKind::Error, "boom").caused_by(FaultCause::Declared));
+        let cure_of = |from: &str| {
+            cure_of(
+                from,
+                &Fault::new(FaultKind::Error, "boom").caused_by(FaultCause::Declared),
+            )
+        };
         let config = "its `config` in the team file (team.toml:9)";
-        let built = format!("change its source, `greet` (it is rebuilt automatically), or {config}");
+        let built =
+            format!("change its source, `greet` (it is rebuilt automatically), or {config}");
         assert_eq!(cure_of("greet"), (built, true, false));
         let (words, file, _) = cure_of("/teams/<newest>.py");
-        assert!(words.contains("came with a message") && !words.contains("newest") && !file, "{words}");
-        let component =
-            "use another component, with `--component` or in the team file (team.toml:9), or change its `config` there";
+        assert!(
+            words.contains("came with a message") && !words.contains("newest") && !file,
+            "{words}"
+        );
+        let component = "use another component, with `--component` or in the team file (team.toml:9), or change its `config` there";
         assert_eq!(cure_of("a.wasm"), (component.to_owned(), true, true));
-        assert_eq!(cure_of("x.py"), (format!("edit `x.py`, or {config}, then resume"), true, false));
+        assert_eq!(
+            cure_of("x.py"),
+            (
+                format!("edit `x.py`, or {config}, then resume"),
+                true,
+                false
+            )
+        );
     }
 
     #[test]
@@ -270,17 +383,31 @@ mod tests {
         for cause in FaultCause::ALL {
             let fault = |message: &str| Fault::new(FaultKind::Denied, message).caused_by(cause);
             for (words, _, _) in &all {
-                assert_eq!(cure_of("a.wasm", &fault("no")), cure_of("a.wasm", &fault(words)), "{cause:?}: {words}");
+                assert_eq!(
+                    cure_of("a.wasm", &fault("no")),
+                    cure_of("a.wasm", &fault(words)),
+                    "{cause:?}: {words}"
+                );
             }
         }
         let check = |cause: FaultCause, expected: &str| {
-            let (words, file, _) = cure_of("a.wasm", &Fault::new(FaultKind::Host, "").caused_by(cause));
+            let (words, file, _) =
+                cure_of("a.wasm", &Fault::new(FaultKind::Host, "").caused_by(cause));
             assert!(words.contains(expected) && file, "{cause:?}: {words}");
         };
         check(FaultCause::Declared, "use another component");
-        check(FaultCause::NotGranted(Grant::Http), "grant it (`http`) in `[role.action.allow]` of A.One (team.toml:9)");
-        check(FaultCause::NotGranted(Grant::Env), "its operator does not allow it: `allow.env`");
-        check(FaultCause::NoScriptedReply, "add a `[[reply]]` to the file of replies, or change the prompt");
+        check(
+            FaultCause::NotGranted(Grant::Http),
+            "grant it (`http`) in `[role.action.allow]` of A.One (team.toml:9)",
+        );
+        check(
+            FaultCause::NotGranted(Grant::Env),
+            "its operator does not allow it: `allow.env`",
+        );
+        check(
+            FaultCause::NoScriptedReply,
+            "add a `[[reply]]` to the file of replies, or change the prompt",
+        );
         check(FaultCause::CpuLimit, "a higher limit does not help");
     }
 
@@ -290,9 +417,19 @@ mod tests {
             let stack: Vec<String> = stack.iter().map(|&frame| frame.to_owned()).collect();
             assert_eq!(frames(&stack), shown, "{stack:?}");
         };
-        check(&["probe::act (probe.wasm+0x1)", "probe::run"], &["probe::act (probe.wasm+0x1)", "probe::run"]);
-        let panic = ["__rustc::rust_panic", "std::panicking::begin_panic_handler", "core::panicking::panic_fmt"];
-        check(&[panic.as_slice(), &["boom::run", "core::panicking::x"]].concat(), &["boom::run", "core::panicking::x"]);
+        check(
+            &["probe::act (probe.wasm+0x1)", "probe::run"],
+            &["probe::act (probe.wasm+0x1)", "probe::run"],
+        );
+        let panic = [
+            "__rustc::rust_panic",
+            "std::panicking::begin_panic_handler",
+            "core::panicking::panic_fmt",
+        ];
+        check(
+            &[panic.as_slice(), &["boom::run", "core::panicking::x"]].concat(),
+            &["boom::run", "core::panicking::x"],
+        );
         // One that is nothing else is better than none.
         check(&panic, &panic);
         check(&[], &[]);

@@ -23,7 +23,9 @@ pub(super) fn files(args: &FilesArgs) -> Result<u8, Failure> {
     }
     for path in &saved.missing {
         let path = one_line(path);
-        warn(format_args!("the bytes of `{path}` are not kept here; they may still lie in their place"));
+        warn(format_args!(
+            "the bytes of `{path}` are not kept here; they may still lie in their place"
+        ));
     }
     Ok(0)
 }
@@ -36,7 +38,10 @@ pub(super) fn listing(stepper: &Stepper) -> impl Iterator<Item = String> {
             Content::Directory => "directory".into(),
             Content::File { bytes, .. } => format!("{bytes} bytes"),
         };
-        let step = step.map_or_else(|| "in the open step".to_owned(), |step| format!("in step {step}"));
+        let step = step.map_or_else(
+            || "in the open step".to_owned(),
+            |step| format!("in step {step}"),
+        );
         format!("  {path:<32} {what:>12}  by {by} {step}")
     };
     rows(stepper).into_iter().map(line)
@@ -52,11 +57,21 @@ fn rows(stepper: &Stepper) -> Vec<Row<'_>> {
         format!("{}.{}", role.name, action_name(role, work))
     };
     let kept = env.files.kept.iter();
-    let mut rows: Vec<Row<'_>> =
-        kept.map(|(path, kept)| (path.as_str(), &kept.content, by(kept.role, kept.work), Some(kept.step))).collect();
+    let mut rows: Vec<Row<'_>> = kept
+        .map(|(path, kept)| {
+            (
+                path.as_str(),
+                &kept.content,
+                by(kept.role, kept.work),
+                Some(kept.step),
+            )
+        })
+        .collect();
     for (id, _) in env.activations() {
         let open = env.open_changes(id);
-        rows.extend(open.map(|(work, change)| (change.path.as_str(), &change.after, by(id, work), None)));
+        rows.extend(
+            open.map(|(work, change)| (change.path.as_str(), &change.after, by(id, work), None)),
+        );
     }
     rows
 }

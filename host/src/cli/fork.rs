@@ -13,7 +13,12 @@ pub(super) fn fork(args: &ForkArgs) -> Result<u8, Failure> {
     let at = CheckpointId(args.at.clone());
     let to = args.to.as_deref();
     look_for_edits(&args.path);
-    let made = make(&Fork { path: &args.path, at: &at, set: &args.set, to });
+    let made = make(&Fork {
+        path: &args.path,
+        at: &at,
+        set: &args.set,
+        to,
+    });
     let made = made.map_err(|error| match error {
         LaunchError::Store(error @ StoreError::NoCheckpoint { .. }) => {
             let path = path_word(&args.path);
@@ -39,8 +44,14 @@ pub(super) fn fork(args: &ForkArgs) -> Result<u8, Failure> {
     let path = path_word(&made.path);
     let on = match to {
         Some(_) => format!("strata-host run --recover_path {path}"),
-        None => format!("strata-host run --recover_path {path} --checkpoint {}", shell_word(&made.checkpoint.0)),
+        None => format!(
+            "strata-host run --recover_path {path} --checkpoint {}",
+            shell_word(&made.checkpoint.0)
+        ),
     };
-    note(format_args!("lineage `{}` begins at `{}`; resume it with:\n  {on}", made.lineage, made.parent));
+    note(format_args!(
+        "lineage `{}` begins at `{}`; resume it with:\n  {on}",
+        made.lineage, made.parent
+    ));
     Ok(0)
 }

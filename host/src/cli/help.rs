@@ -23,22 +23,34 @@ const OF_RUNS: &str = "Exit codes:
   10   in doubt: whether a write took effect is not known
   130  interrupted; 143 by SIGTERM. A run that is only waiting (`run --keep-alive`, `dev`) exits with the code for its state";
 /// Of all others.
-const OF_OTHERS: &str =
-    "Exit codes: 0 done, 1 internal error, 2 usage or configuration; `strata-host --help` lists all.";
+const OF_OTHERS: &str = "Exit codes: 0 done, 1 internal error, 2 usage or configuration; `strata-host --help` lists all.";
 /// What runs teams.
 const RUNS: [&str; 2] = ["run", "dev"];
 
 /// The command line as it is parsed and described.
 pub(super) fn command() -> clap::Command {
     let long = |command: clap::Command, codes: &str| {
-        let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-        command.after_help(None::<&str>).after_long_help(format!("{examples}\n\n{codes}").trim().to_owned())
+        let examples = command
+            .get_after_help()
+            .map(ToString::to_string)
+            .unwrap_or_default();
+        command
+            .after_help(None::<&str>)
+            .after_long_help(format!("{examples}\n\n{codes}").trim().to_owned())
     };
     let each = |command: clap::Command| {
-        let codes = if RUNS.contains(&command.get_name()) { OF_RUNS } else { OF_OTHERS };
+        let codes = if RUNS.contains(&command.get_name()) {
+            OF_RUNS
+        } else {
+            OF_OTHERS
+        };
         long(command, codes).mut_subcommands(|below| long(below, OF_OTHERS))
     };
-    long(Cli::command().bin_name("strata-host").after_help(HEAD), OF_RUNS).mut_subcommands(each)
+    long(
+        Cli::command().bin_name("strata-host").after_help(HEAD),
+        OF_RUNS,
+    )
+    .mut_subcommands(each)
 }
 
 /// Where to begin.
@@ -57,11 +69,18 @@ fn quoted(mut error: clap::Error) -> clap::Error {
         (kind, _) => kind == ErrorKind::TooManyValues,
     };
     // Words need not be text.
-    let called = std::env::args_os().skip(1).find(|arg| !arg.as_encoded_bytes().starts_with(b"-"));
-    let text = TEXTS.iter().find(|(command, _)| called.as_deref().and_then(OsStr::to_str) == Some(*command));
+    let called = std::env::args_os()
+        .skip(1)
+        .find(|arg| !arg.as_encoded_bytes().starts_with(b"-"));
+    let text = TEXTS
+        .iter()
+        .find(|(command, _)| called.as_deref().and_then(OsStr::to_str) == Some(*command));
     if let (true, Some((_, text))) = (is_more, text) {
         let tip = format!("put the {text} in quotes if it has several words");
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+        error.insert(
+            ContextKind::Suggested,
+            ContextValue::StyledStrs(vec![tip.into()]),
+        );
     }
     error
 }
@@ -69,6 +88,8 @@ fn quoted(mut error: clap::Error) -> clap::Error {
 /// What the process was called with.
 pub(super) fn parse() -> Result<Cli, clap::Error> {
     let mut command = command();
-    let matches = command.try_get_matches_from_mut(std::env::args_os()).map_err(quoted)?;
+    let matches = command
+        .try_get_matches_from_mut(std::env::args_os())
+        .map_err(quoted)?;
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }

@@ -26,7 +26,9 @@ use table::Table;
 use super::edits::look_for_edits;
 use super::files;
 use super::requests::{command, listing};
-use super::{Failure, InspectArgs, counted, joins, path_word, preview, shell_word, show_json, show_line};
+use super::{
+    Failure, InspectArgs, counted, joins, path_word, preview, shell_word, show_json, show_line,
+};
 use crate::launch::{Doubt, SavedTeam, place, saved};
 use crate::store::{At, follow_link, team_json};
 
@@ -38,20 +40,29 @@ const PREVIEW: usize = 70;
 pub(super) fn inspect(args: &InspectArgs) -> Result<u8, Failure> {
     let (path, at) = match &args.checkpoint {
         Some(id) => {
-            if let (path, At::Checkpoint(CheckpointId(other)) | At::Lineage(other)) = place(&args.path)? {
+            if let (path, At::Checkpoint(CheckpointId(other)) | At::Lineage(other)) =
+                place(&args.path)?
+            {
                 let path = path_word(&path);
-                let why = format!("two places were given, `{other}` behind `@` and `{id}` by `--checkpoint`");
+                let why = format!(
+                    "two places were given, `{other}` behind `@` and `{id}` by `--checkpoint`"
+                );
                 return Err(Failure::usage(format!(
                     "{why}; name one: `strata-host inspect {path}@{}`",
                     shell_word(id)
                 )));
             }
-            (follow_link(Path::new(&args.path)), At::Checkpoint(CheckpointId(id.clone())))
+            (
+                follow_link(Path::new(&args.path)),
+                At::Checkpoint(CheckpointId(id.clone())),
+            )
         }
         None => place(&args.path)?,
     };
     if args.calls && at != At::Head {
-        return Err(Failure::usage("`--calls` shows the recorded calls of all that is saved; leave `@ID` away"));
+        return Err(Failure::usage(
+            "`--calls` shows the recorded calls of all that is saved; leave `@ID` away",
+        ));
     }
     let (path, json) = (path.as_path(), args.json);
     let life = Life::before(path, &at);
@@ -59,7 +70,11 @@ pub(super) fn inspect(args: &InspectArgs) -> Result<u8, Failure> {
     let life = life.after(path);
     look_for_edits(path);
     let stepper = &saved.stepper;
-    let action = args.action.as_ref().map(|name| Action::named(stepper, name)).transpose()?;
+    let action = args
+        .action
+        .as_ref()
+        .map(|name| Action::named(stepper, name))
+        .transpose()?;
     match (&args.message, action, args.calls) {
         (Some(id), _, _) if json => message::print_json(stepper, id)?,
         (Some(id), _, _) => message::show(stepper, id)?,
@@ -67,9 +82,9 @@ pub(super) fn inspect(args: &InspectArgs) -> Result<u8, Failure> {
         (None, _, true) => calls::show(path, args.action.as_deref())?,
         (None, Some(action), false) if json => action.print_json(),
         (None, Some(action), false) => action.show(life, path),
-        (None, None, false) if json => {
-            show_json(team_json::export(stepper.team(), stepper.env(), &saved.definition).trim_end())
-        }
+        (None, None, false) if json => show_json(
+            team_json::export(stepper.team(), stepper.env(), &saved.definition).trim_end(),
+        ),
         (None, None, false) => show(&saved, (path, &at), life),
     }
     Ok(0)
@@ -93,47 +108,93 @@ fn show(saved: &SavedTeam, (path, at): (&Path, &At), life: Life) {
     show_line(&format!("idea        {}", preview(&env.idea, PREVIEW)));
     show_line(&format!("status      {}", life.status(stepper)));
     let open = if env.open { "open" } else { "next" };
-    show_line(&format!("step        {} ({open}), checkpoint {checkpoint} of lineage {}", env.step, env.lineage.name));
-    let budget = env.budget.map_or_else(|| "no limit".into(), |budget| budget.to_string());
+    show_line(&format!(
+        "step        {} ({open}), checkpoint {checkpoint} of lineage {}",
+        env.step, env.lineage.name
+    ));
+    let budget = env
+        .budget
+        .map_or_else(|| "no limit".into(), |budget| budget.to_string());
     let tokens = |most| format!(" and {} of {most} tokens", env.spending(|_| true).tokens);
     let tokens = team.policy.purses.tokens.map(tokens).unwrap_or_default();
     show_line(&format!("spent       {} of {budget}{tokens}", env.spent));
     let dead = counted(env.dead_letters.len() as u64, "dead letter");
     let in_full = format!("{} --message", command_of(path, at));
-    show_line(&format!("messages    {} published, {dead}; one in full: {in_full} ID", env.history.len()));
+    show_line(&format!(
+        "messages    {} published, {dead}; one in full: {in_full} ID",
+        env.history.len()
+    ));
     if let Some(output) = env.last_output(team) {
-        let (from, id, text) = (&output.sent_from, &output.id, preview(&output.content, PREVIEW));
+        let (from, id, text) = (
+            &output.sent_from,
+            &output.id,
+            preview(&output.content, PREVIEW),
+        );
         show_line(&format!("output      {id} of {from}: {text}"));
     }
     show_line("");
-    let mut table = Table::new(&["role", "mail", "memory", "spent", "at", "message", "last output"]);
+    let mut table = Table::new(&[
+        "role",
+        "mail",
+        "memory",
+        "spent",
+        "at",
+        "message",
+        "last output",
+    ]);
     let newest = newest(stepper);
     for id in team.role_ids() {
         let (mail, memory) = (env.buffer(id).count(), env.memory(id).count());
-        let (name, spent) = (&team.role(id).name, env.spending(|slot| slot.role == id).usd);
+        let (name, spent) = (
+            &team.role(id).name,
+            env.spending(|slot| slot.role == id).usd,
+        );
         let (id_of_said, said) = match newest.get(name.as_str()) {
             Some(message) => (message.id.0.clone(), preview(&message.content, OUTPUT)),
             None => ("-".into(), "-".into()),
         };
         let (mail, memory, spent) = (mail.to_string(), memory.to_string(), spent.to_string());
-        table.row([name.clone(), mail, memory, spent, standing(stepper, id, life), id_of_said, said]);
+        table.row([
+            name.clone(),
+            mail,
+            memory,
+            spent,
+            standing(stepper, id, life),
+            id_of_said,
+            said,
+        ]);
     }
     table.print();
     show_spending(stepper);
     show_faults(stepper, path, life);
-    let when = if life.is_cut_off(stepper) { "in doubt on the next run" } else { "in doubt" };
+    let when = if life.is_cut_off(stepper) {
+        "in doubt on the next run"
+    } else {
+        "in doubt"
+    };
     let doubts = life.doubts(stepper);
-    section(&format!("{when} (resume with `--in-doubt redo|skip|VALUE`)"), doubts.iter().map(in_doubt));
+    section(
+        &format!("{when} (resume with `--in-doubt redo|skip|VALUE`)"),
+        doubts.iter().map(in_doubt),
+    );
     show_joins(stepper);
     show_requests(stepper, path);
     section("files", files::listing(stepper));
     show_mail(stepper, env);
-    section("resume with", life.ways(saved, path, !doubts.is_empty()).into_iter());
+    section(
+        "resume with",
+        life.ways(saved, path, !doubts.is_empty()).into_iter(),
+    );
 }
 
 /// The newest message of each role that has sent one. Older ones than these are not looked at.
 fn newest(stepper: &Stepper) -> BTreeMap<&str, &Message> {
-    let mut left: BTreeSet<&str> = stepper.team().roles.iter().map(|role| role.name.as_str()).collect();
+    let mut left: BTreeSet<&str> = stepper
+        .team()
+        .roles
+        .iter()
+        .map(|role| role.name.as_str())
+        .collect();
     let mut messages = stepper.env().messages.iter().rev();
     let mut newest = BTreeMap::new();
     while !left.is_empty()
@@ -149,12 +210,16 @@ fn newest(stepper: &Stepper) -> BTreeMap<&str, &Message> {
 /// What a role is at, in words.
 fn standing(stepper: &Stepper, id: RoleId, life: Life) -> String {
     let role = stepper.team().role(id);
-    let Some(activation) = &stepper.env().role(id).activation else { return "idle".into() };
+    let Some(activation) = &stepper.env().role(id).activation else {
+        return "idle".into();
+    };
     let what = match activation.work(role) {
         Some(Work::Think { round }) => format!("choice {round}"),
         Some(Work::Answer) => "the answer to its mail".into(),
         Some(Work::Plan) => format!("planning with 0 `{}`", role.actions[0].name),
-        Some(Work::Act { action, .. }) => format!("action {} `{}`", action.0, role.action(action).name),
+        Some(Work::Act { action, .. }) => {
+            format!("action {} `{}`", action.0, role.action(action).name)
+        }
         None => return "finished, waits for the step to commit".into(),
     };
     let how = match &activation.phase {
@@ -178,14 +243,20 @@ fn show_spending(stepper: &Stepper) {
         let (calls, tokens) = (counted(used.calls, "call"), counted(used.tokens, "token"));
         let served = match used.served {
             0 => String::new(),
-            served => format!(", {served} served from the journal, which saved {}", used.saved),
+            served => format!(
+                ", {served} served from the journal, which saved {}",
+                used.saved
+            ),
         };
         let flaw = |count: u64, flaw: &str| match count {
             0 => String::new(),
             count => format!(", {flaw} replies: {count}"),
         };
         let flaws = flaw(used.truncated, "truncated") + &flaw(used.refused, "refused or filtered");
-        format!("  {name:<28} {} for {tokens} in {calls}{served}{flaws}", used.usd)
+        format!(
+            "  {name:<28} {} for {tokens} in {calls}{served}{flaws}",
+            used.usd
+        )
     };
     section("spending", stepper.env().ledger.iter().map(line));
 }
@@ -193,23 +264,42 @@ fn show_spending(stepper: &Stepper) {
 fn show_faults(stepper: &Stepper, path: &Path, life: Life) {
     let fault = |(id, _, fault): (RoleId, &Activation, &Fault)| {
         let role = stepper.team().role(id);
-        format!("  {} {}: {}: {}", role.name, standing(stepper, id, life), fault.kind, fault.message)
+        format!(
+            "  {} {}: {}: {}",
+            role.name,
+            standing(stepper, id, life),
+            fault.kind,
+            fault.message
+        )
     };
     // That a run was stopped is no fault of the role that was at work.
-    let faults = || stepper.env().faults().filter(|(_, _, fault)| fault.kind != FaultKind::Interrupted);
+    let faults = || {
+        stepper
+            .env()
+            .faults()
+            .filter(|(_, _, fault)| fault.kind != FaultKind::Interrupted)
+    };
     let told: Vec<String> = faults().map(fault).collect();
     // Messages of faults may have lines: how tools that were compiled for guests tell. None stands for more.
     let lines = told.iter().flat_map(|text| {
         let mut lines = text.split('\n');
         let first = lines.next().map(str::to_owned);
-        first.into_iter().chain(lines.map(|line| format!("    {line}")))
+        first
+            .into_iter()
+            .chain(lines.map(|line| format!("    {line}")))
     });
     let named = faults().find_map(|(id, activation, _)| {
-        let work = activation.work(stepper.team().role(id)).filter(|work| *work != Work::Answer)?;
+        let work = activation
+            .work(stepper.team().role(id))
+            .filter(|work| *work != Work::Answer)?;
         Some(stepper.team().slot_name(spender(id, work)))
     });
     let more = named.map(|name| {
-        format!("  stack, log and calls: strata-host inspect {} --action {}", path_word(path), shell_word(&name))
+        format!(
+            "  stack, log and calls: strata-host inspect {} --action {}",
+            path_word(path),
+            shell_word(&name)
+        )
     });
     section("faults", lines.chain(more));
 }
@@ -246,22 +336,41 @@ fn show_mail(stepper: &Stepper, env: &Environment) {
         let name = stepper.team().role(id).name.clone();
         env.buffer(id).map(move |message| {
             let message = env.message(message);
-            let from = if message.sent_from.is_empty() { "outside" } else { &message.sent_from };
+            let from = if message.sent_from.is_empty() {
+                "outside"
+            } else {
+                &message.sent_from
+            };
             let (id, label) = (&message.id, &message.cause_by);
-            format!("  {name} <- {from} [{label}] {id}: {}", preview(&message.content, PREVIEW))
+            format!(
+                "  {name} <- {from} [{label}] {id}: {}",
+                preview(&message.content, PREVIEW)
+            )
         })
     });
     section("mailboxes", mail);
     let dead = env.dead_letters.iter().map(|letter| {
         let message = env.message(letter.message);
-        format!("  to `{}` {}: {}", letter.to, message.id, preview(&message.content, PREVIEW))
+        format!(
+            "  to `{}` {}: {}",
+            letter.to,
+            message.id,
+            preview(&message.content, PREVIEW)
+        )
     });
     section("dead letters", dead);
     let leaving = env.outbox.iter().map(|outbound| {
         let message = env.message(outbound.message);
         let (to, content) = (outbound.to.join(", "), preview(&message.content, PREVIEW));
-        let failed = outbound.failed.as_ref().map(|why| format!(" (FAILED: {why})"));
-        format!("  to {to} {}: {content}{}", message.id, failed.unwrap_or_default())
+        let failed = outbound
+            .failed
+            .as_ref()
+            .map(|why| format!(" (FAILED: {why})"));
+        format!(
+            "  to {to} {}: {content}{}",
+            message.id,
+            failed.unwrap_or_default()
+        )
     });
     section("on their way out", leaving);
 }

@@ -17,13 +17,29 @@ pub(super) struct Standing<'a> {
 /// How all joins of a team stand.
 pub(super) fn standings(stepper: &Stepper) -> impl Iterator<Item = Standing<'_>> {
     let team = stepper.team();
-    team.joins.iter().zip(&stepper.env().joins).map(|(join, state)| {
-        let name = |id: &RoleId| team.role(*id).name.as_str();
-        let waiting = join.from.iter().map(name).zip(state.queues.iter().map(|queue| queue.len())).collect();
-        let waits = join.mode == Mode::All && !state.is_empty();
-        let missing = if waits { state.missing(join).map(|id| name(&id)).collect() } else { Vec::new() };
-        Standing { join, waiting, missing }
-    })
+    team.joins
+        .iter()
+        .zip(&stepper.env().joins)
+        .map(|(join, state)| {
+            let name = |id: &RoleId| team.role(*id).name.as_str();
+            let waiting = join
+                .from
+                .iter()
+                .map(name)
+                .zip(state.queues.iter().map(|queue| queue.len()))
+                .collect();
+            let waits = join.mode == Mode::All && !state.is_empty();
+            let missing = if waits {
+                state.missing(join).map(|id| name(&id)).collect()
+            } else {
+                Vec::new()
+            };
+            Standing {
+                join,
+                waiting,
+                missing,
+            }
+        })
 }
 
 impl Standing<'_> {
@@ -38,13 +54,23 @@ impl Standing<'_> {
     /// What waits in it.
     pub(super) fn held(&self) -> String {
         let waiting = self.waiting.iter().filter(|(_, count)| *count > 0);
-        let held: Vec<String> = waiting.map(|(name, count)| format!("{count} from `{name}`")).collect();
-        if held.is_empty() { "nothing".into() } else { held.join(", ") }
+        let held: Vec<String> = waiting
+            .map(|(name, count)| format!("{count} from `{name}`"))
+            .collect();
+        if held.is_empty() {
+            "nothing".into()
+        } else {
+            held.join(", ")
+        }
     }
 
     /// The names of the sources that it waits for.
     pub(super) fn missing_text(&self) -> String {
-        let names: Vec<String> = self.missing.iter().map(|name| format!("`{name}`")).collect();
+        let names: Vec<String> = self
+            .missing
+            .iter()
+            .map(|name| format!("`{name}`"))
+            .collect();
         names.join(" and ")
     }
 }

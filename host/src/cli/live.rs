@@ -62,7 +62,9 @@ impl Live {
 
     /// Shows a team that begins to run, or goes on.
     pub(super) fn begin(&self, stepper: &Stepper) {
-        let Some(mut shown) = self.shown() else { return };
+        let Some(mut shown) = self.shown() else {
+            return;
+        };
         let (team, env) = (stepper.team(), stepper.env());
         (shown.began_ms, shown.step, shown.roles) = (now_ms(), env.step, team.roles.len());
         (shown.spent, shown.budget) = (env.spent.dollars(), env.budget);
@@ -70,11 +72,13 @@ impl Live {
         shown.clock = Some(clock);
         let live = self.clone();
         // Without it, clocks move with what happens.
-        let _ = thread::Builder::new().name("live part".into()).spawn(move || {
-            while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
-                live.shown().into_iter().for_each(|shown| shown.draw());
-            }
-        });
+        let _ = thread::Builder::new()
+            .name("live part".into())
+            .spawn(move || {
+                while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+                    live.shown().into_iter().for_each(|shown| shown.draw());
+                }
+            });
         shown.draw();
     }
 
@@ -91,7 +95,9 @@ impl Live {
     }
 
     fn leaves(&self, role: &str, kind: HostCallKind) {
-        let Some(mut shown) = self.shown() else { return };
+        let Some(mut shown) = self.shown() else {
+            return;
+        };
         if let Some(flight) = shown.flights.get_mut(role) {
             (flight.call, flight.away) = (Some(kind.name().to_owned()), flight.away + 1);
         }
@@ -108,14 +114,18 @@ impl Live {
 
     /// Takes everything away again.
     pub(super) fn end(&self) {
-        let Some(mut shown) = self.shown() else { return };
+        let Some(mut shown) = self.shown() else {
+            return;
+        };
         shown.clock = None;
         shown.flights.clear();
         terminal::show(Vec::new());
     }
 
     fn shown(&self) -> Option<MutexGuard<'_, Shown>> {
-        self.0.as_ref().map(|shown| shown.lock().unwrap_or_else(PoisonError::into_inner))
+        self.0
+            .as_ref()
+            .map(|shown| shown.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -127,18 +137,30 @@ impl Shown {
                 // The line about its component comes before the one about itself.
                 let name = one_line(&format!("{}.{}", line.text("role"), line.text("action")));
                 let attempt = number(line, "attempt").unwrap_or(1);
-                let flight = Flight { name, began_ms: now_ms(), attempt, call: None, away: 0 };
+                let flight = Flight {
+                    name,
+                    began_ms: now_ms(),
+                    attempt,
+                    call: None,
+                    away: 0,
+                };
                 self.flights.insert(line.text("role").to_owned(), flight);
             }
             "host-call-begun" | "host-call" => {
-                self.spent += line.fields.get("cost").and_then(serde_json::Value::as_f64).unwrap_or_default();
+                self.spent += line
+                    .fields
+                    .get("cost")
+                    .and_then(serde_json::Value::as_f64)
+                    .unwrap_or_default();
                 if let Some(flight) = self.flights.get_mut(line.text("role")) {
                     flight.call = Some(line.text("call").to_owned());
-                    let came_back = line.kind == "host-call" && line.text("source") == Source::Live.name();
+                    let came_back =
+                        line.kind == "host-call" && line.text("source") == Source::Live.name();
                     flight.away = flight.away.saturating_sub(came_back.into());
                 }
             }
-            "think" | "action-finished" | "action-failed" | "action-suspended" | "request-opened" => {
+            "think" | "action-finished" | "action-failed" | "action-suspended"
+            | "request-opened" => {
                 self.flights.remove(line.text("role"));
             }
             "run-ended" => self.flights.clear(),
@@ -152,11 +174,19 @@ impl Shown {
         }
         let now = now_ms();
         let (step, roles, busy) = (self.step, self.roles, self.flights.len());
-        let budget = self.budget.map(|budget| format!(" of {budget}")).unwrap_or_default();
+        let budget = self
+            .budget
+            .map(|budget| format!(" of {budget}"))
+            .unwrap_or_default();
         let (spent, since) = (Usd::from_dollars(self.spent), clock(now - self.began_ms));
-        let head = format!("{since:>8}  step {step:<3} {busy} of {roles} roles at work, {spent}{budget} spent");
+        let head = format!(
+            "{since:>8}  step {step:<3} {busy} of {roles} roles at work, {spent}{budget} spent"
+        );
         let shown = self.flights.values().take(ROWS);
-        let width = shown.clone().map(|flight| flight.name.width()).fold(NAME, usize::max);
+        let width = shown
+            .clone()
+            .map(|flight| flight.name.width())
+            .fold(NAME, usize::max);
         let flights = shown.map(|flight| flight.row((step, width), now));
         let more = busy.saturating_sub(ROWS);
         let more = (more > 0).then(|| format!("{:>8}  {more} more", ""));
@@ -175,7 +205,11 @@ impl Flight {
         let more: Vec<String> = again.into_iter().chain(call).collect();
         let since = clock(now - self.began_ms);
         let gap = " ".repeat(width.saturating_sub(self.name.width()));
-        format!("{since:>8}  step {step:<3} {}{gap} {}", self.name, more.join(", "))
+        format!(
+            "{since:>8}  step {step:<3} {}{gap} {}",
+            self.name,
+            more.join(", ")
+        )
     }
 }
 

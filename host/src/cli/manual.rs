@@ -12,14 +12,27 @@ pub(super) fn completions(shell: Shell) -> Result<u8, Failure> {
     clap_complete::generate(shell, &mut command(), "strata-host", &mut text);
     let text = String::from_utf8_lossy(&text);
     // Of a program with a hyphen in its name bash is given the subcommands under another name than it looks for.
-    print(text.replace("strata__subcmd__host", "strata__host").trim_end());
+    print(
+        text.replace("strata__subcmd__host", "strata__host")
+            .trim_end(),
+    );
     Ok(0)
 }
 
 pub(super) fn pages(dir: &Path) -> Result<u8, Failure> {
-    let written = std::fs::create_dir_all(dir).and_then(|()| clap_mangen::generate_to(command(), dir));
-    written.map_err(|error| Failure::usage(format!("cannot write manual pages to `{}`: {error}", dir.display())))?;
-    note(format_args!("written to `{}`; `man -l {}` shows the first", dir.display(), first(dir)));
+    let written =
+        std::fs::create_dir_all(dir).and_then(|()| clap_mangen::generate_to(command(), dir));
+    written.map_err(|error| {
+        Failure::usage(format!(
+            "cannot write manual pages to `{}`: {error}",
+            dir.display()
+        ))
+    })?;
+    note(format_args!(
+        "written to `{}`; `man -l {}` shows the first",
+        dir.display(),
+        first(dir)
+    ));
     Ok(0)
 }
 

@@ -8,18 +8,23 @@ use crate::metrics::{Metrics, server};
 
 /// An address as it is given: `9464`, or `127.0.0.1:9464`.
 pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
-    let alone = || text.parse().ok().map(|port: u16| SocketAddr::from((IpAddr::V4(Ipv4Addr::LOCALHOST), port)));
+    let alone = || {
+        text.parse()
+            .ok()
+            .map(|port: u16| SocketAddr::from((IpAddr::V4(Ipv4Addr::LOCALHOST), port)))
+    };
     let whole = || text.parse().ok();
-    alone()
-        .or_else(whole)
-        .ok_or_else(|| "give a port of this machine, or an address and a port: `127.0.0.1:9464`".into())
+    alone().or_else(whole).ok_or_else(|| {
+        "give a port of this machine, or an address and a port: `127.0.0.1:9464`".into()
+    })
 }
 
 /// Serves metrics from now on.
 pub(super) async fn serve(address: SocketAddr, quiet: bool) -> Result<Arc<Metrics>, Failure> {
     let metrics = Arc::new(Metrics::default());
     let bound = server::serve(address, metrics.clone()).await;
-    let bound = bound.map_err(|error| Failure::usage(format!("cannot serve metrics at `{address}`: {error}")))?;
+    let bound = bound
+        .map_err(|error| Failure::usage(format!("cannot serve metrics at `{address}`: {error}")))?;
     if !quiet {
         note(format_args!("metrics are at http://{bound}/metrics"));
     }

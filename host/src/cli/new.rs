@@ -10,8 +10,10 @@ use crate::build::Kit;
 use crate::scaffold::{self, LANGUAGES, ScaffoldError};
 
 #[derive(Args)]
-#[command(after_help = "Examples:\n  strata-host new team press && strata-host run press/team.toml\n  \
-    strata-host new action greet-people --lang python")]
+#[command(
+    after_help = "Examples:\n  strata-host new team press && strata-host run press/team.toml\n  \
+    strata-host new action greet-people --lang python"
+)]
 pub(super) struct NewArgs {
     /// What to create.
     #[arg(value_enum)]
@@ -32,7 +34,10 @@ enum Thing {
 }
 
 pub(super) fn new(args: &NewArgs) -> Result<u8, Failure> {
-    let language = LANGUAGES.iter().find(|language| language.name == args.lang).expect("clap takes no other");
+    let language = LANGUAGES
+        .iter()
+        .find(|language| language.name == args.lang)
+        .expect("clap takes no other");
     let here = Path::new("");
     let refused = |error: ScaffoldError| Failure::usage(error.to_string());
     let name = &args.name;
@@ -61,14 +66,26 @@ pub(super) fn new(args: &NewArgs) -> Result<u8, Failure> {
 
 pub(super) fn sdk(name: &str) -> Result<u8, Failure> {
     let Some(kit) = Kit::named(name) else {
-        let known = Kit::ALL.iter().map(|kit| format!("`{}`", kit.name())).collect::<Vec<_>>().join(", ");
-        return Err(Failure::usage(format!("looking for the SDK `{name}`: there is none; there are {known}")));
+        let known = Kit::ALL
+            .iter()
+            .map(|kit| format!("`{}`", kit.name()))
+            .collect::<Vec<_>>()
+            .join(", ");
+        return Err(Failure::usage(format!(
+            "looking for the SDK `{name}`: there is none; there are {known}"
+        )));
     };
-    let dir = kit.unpack().map_err(|error| Failure::usage(error.to_string()))?;
+    let dir = kit
+        .unpack()
+        .map_err(|error| Failure::usage(error.to_string()))?;
     print(&dir.display().to_string());
     Ok(0)
 }
 
 fn languages() -> PossibleValuesParser {
-    LANGUAGES.iter().map(|language| language.name).collect::<Vec<_>>().into()
+    LANGUAGES
+        .iter()
+        .map(|language| language.name)
+        .collect::<Vec<_>>()
+        .into()
 }

@@ -10,7 +10,9 @@ const UNSHOWN: char = '\u{fffd}';
 /// A text in which only the ends of lines and tabs do anything.
 pub(super) fn plain(text: &str) -> String {
     let unshown = |c: char| is_invisible(c) && !matches!(c, '\n' | '\t');
-    text.chars().map(|c| if unshown(c) { UNSHOWN } else { c }).collect()
+    text.chars()
+        .map(|c| if unshown(c) { UNSHOWN } else { c })
+        .collect()
 }
 
 /// The same JSON, in which what is beyond ASCII does nothing: JSON itself escapes what is below.
@@ -23,7 +25,9 @@ pub(super) fn json(text: &str) -> Cow<'_, str> {
     for c in text.chars() {
         if is_escaped(c) {
             // Beyond U+FFFF, JSON takes a pair of surrogates.
-            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| escaped += &format!("\\u{unit:04x}"));
+            c.encode_utf16(&mut [0; 2])
+                .iter()
+                .for_each(|unit| escaped += &format!("\\u{unit:04x}"));
         } else {
             escaped.push(c);
         }
@@ -42,7 +46,9 @@ pub(super) fn coloured(text: &str) -> String {
     let mut rest = text;
     while let Some(at) = rest.find("\u{1b}[") {
         let parameters = rest[at + 2..].find(|c: char| !c.is_ascii_digit() && c != ';');
-        let end = parameters.map(|length| at + 2 + length).filter(|end| rest[*end..].starts_with('m'));
+        let end = parameters
+            .map(|length| at + 2 + length)
+            .filter(|end| rest[*end..].starts_with('m'));
         shown += &plain(&rest[..at]);
         let after = end.map_or(at + 1, |end| end + 1);
         shown.push_str(end.map_or("\u{fffd}", |_| &rest[at..after]));
@@ -62,9 +68,18 @@ mod tests {
             "a\tb\nc\u{fffd}\u{fffd}[2J\u{fffd}\u{fffd}d\u{fffd}"
         );
         assert_eq!(one_line("a\nb\u{1b}c"), "a\u{fffd}b\u{fffd}c");
-        assert_eq!(plain("exe.\u{202e}txt\u{2066} \u{5d0}"), "exe.\u{fffd}txt\u{fffd} \u{5d0}");
-        assert_eq!(plain("a\u{200b}\u{2028}\u{e0041}b"), "a\u{fffd}\u{fffd}\u{fffd}b");
-        assert_eq!(plain("\u{1f469}\u{200d}\u{1f4bb} \u{2764}\u{fe0f}"), "\u{1f469}\u{200d}\u{1f4bb} \u{2764}\u{fe0f}");
+        assert_eq!(
+            plain("exe.\u{202e}txt\u{2066} \u{5d0}"),
+            "exe.\u{fffd}txt\u{fffd} \u{5d0}"
+        );
+        assert_eq!(
+            plain("a\u{200b}\u{2028}\u{e0041}b"),
+            "a\u{fffd}\u{fffd}\u{fffd}b"
+        );
+        assert_eq!(
+            plain("\u{1f469}\u{200d}\u{1f4bb} \u{2764}\u{fe0f}"),
+            "\u{1f469}\u{200d}\u{1f4bb} \u{2764}\u{fe0f}"
+        );
     }
 
     #[test]
@@ -72,18 +87,30 @@ mod tests {
         let value = serde_json::json!({ "a\u{9b}": "\u{202e}\u{7f}\u{e9}\n\u{1b}\u{e0041}" });
         let whole = serde_json::to_string_pretty(&value).unwrap();
         let shown = json(&whole);
-        assert_eq!(shown, "{\n  \"a\\u009b\": \"\\u202e\\u007f\u{e9}\\n\\u001b\\udb40\\udc41\"\n}");
-        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), value);
+        assert_eq!(
+            shown,
+            "{\n  \"a\\u009b\": \"\\u202e\\u007f\u{e9}\\n\\u001b\\udb40\\udc41\"\n}"
+        );
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&shown).unwrap(),
+            value
+        );
     }
 
     #[test]
     fn colours_are_left_in_what_is_told_and_nothing_else_is() {
         let check = |text: &str, expected: &str| assert_eq!(coloured(text), expected, "{text:?}");
         check("", "");
-        check("\u{1b}[1m\u{1b}[31merror:\u{1b}[0m ü\n", "\u{1b}[1m\u{1b}[31merror:\u{1b}[0m ü\n");
+        check(
+            "\u{1b}[1m\u{1b}[31merror:\u{1b}[0m ü\n",
+            "\u{1b}[1m\u{1b}[31merror:\u{1b}[0m ü\n",
+        );
         check("\u{1b}[38;5;9mred\u{1b}[m", "\u{1b}[38;5;9mred\u{1b}[m");
         check("\u{1b}[2J\u{1b}[31m", "\u{fffd}[2J\u{1b}[31m");
-        check("\u{1b}[?25l\u{1b}]0;title\u{7}", "\u{fffd}[?25l\u{fffd}]0;title\u{fffd}");
+        check(
+            "\u{1b}[?25l\u{1b}]0;title\u{7}",
+            "\u{fffd}[?25l\u{fffd}]0;title\u{fffd}",
+        );
         check("\u{1b}[\u{1b}[1m", "\u{fffd}[\u{1b}[1m");
         check("\u{1b}[31", "\u{fffd}[31");
         check("\u{1b}", "\u{fffd}");

@@ -38,14 +38,20 @@ impl Progress {
         let (shared, live) = (Arc::clone(&current), terminal::is_live());
         let tick = if live { TICK } else { SELDOM };
         // Without it, nothing moves.
-        let _ = thread::Builder::new().name("progress".into()).spawn(move || {
-            while stopped.recv_timeout(tick) == Err(RecvTimeoutError::Timeout) {
-                if let Some(current) = lock(&shared).as_ref() {
-                    current.show(live);
+        let _ = thread::Builder::new()
+            .name("progress".into())
+            .spawn(move || {
+                while stopped.recv_timeout(tick) == Err(RecvTimeoutError::Timeout) {
+                    if let Some(current) = lock(&shared).as_ref() {
+                        current.show(live);
+                    }
                 }
-            }
-        });
-        Self { current, quiet: false, _clock: clock }
+            });
+        Self {
+            current,
+            quiet: false,
+            _clock: clock,
+        }
     }
 
     /// Chooses whether nothing but warnings is shown.
@@ -60,7 +66,10 @@ impl Progress {
             return;
         }
         if let Notice::Busy(what) = notice {
-            *lock(&self.current) = Some(Current { what: what.to_owned(), began_ms: now_ms() });
+            *lock(&self.current) = Some(Current {
+                what: what.to_owned(),
+                began_ms: now_ms(),
+            });
         }
         tell(notice);
     }
@@ -83,7 +92,10 @@ impl Current {
     fn show(&self, live: bool) {
         let (since, what) = (clock(now_ms() - self.began_ms), &self.what);
         match live {
-            true => terminal::show(vec![format!("{since:>8}  {}", super::plain::one_line(what))]),
+            true => terminal::show(vec![format!(
+                "{since:>8}  {}",
+                super::plain::one_line(what)
+            )]),
             false => note(format_args!("still {what} ({since})")),
         }
     }

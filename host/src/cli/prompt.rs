@@ -51,13 +51,20 @@ impl Prompt {
     /// A prompt, where somebody sits at a terminal.
     pub(super) fn at_terminal() -> Option<Self> {
         let attended = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-        attended.then_some(Self { typing: None, shown: None })
+        attended.then_some(Self {
+            typing: None,
+            shown: None,
+        })
     }
 
     /// Asks everything that is open, until the time of something is over. Each answer is recorded at once.
     pub(super) async fn ask(&mut self, run: &mut Run, stop: &mut Stop) -> Result<Asked, Failure> {
-        let open: Vec<(RoleId, Request)> =
-            run.stepper().env().requests().map(|(role, request)| (role, request.clone())).collect();
+        let open: Vec<(RoleId, Request)> = run
+            .stepper()
+            .env()
+            .requests()
+            .map(|(role, request)| (role, request.clone()))
+            .collect();
         let mut asked = Asked::Nothing;
         let _bare = terminal::bare();
         note("\nthe team waits for a person; an empty line leaves a question open");
@@ -87,14 +94,21 @@ impl Prompt {
     }
 
     /// Asks until there is an answer that fits, or none shall be given.
-    async fn one(&mut self, run: &mut Run, request: &Request, stop: &mut Stop) -> Result<One, Failure> {
+    async fn one(
+        &mut self,
+        run: &mut Run,
+        request: &Request,
+        stop: &mut Stop,
+    ) -> Result<One, Failure> {
         if self.shown.as_ref() != Some(&request.id) {
             self.discard_typed().await;
             self.shown = Some(request.id.clone());
         }
         loop {
             let _ = write!(std::io::stderr(), "> ").and_then(|()| std::io::stderr().flush());
-            let typing = self.typing.get_or_insert_with(|| tokio::task::spawn_blocking(read_line));
+            let typing = self
+                .typing
+                .get_or_insert_with(|| tokio::task::spawn_blocking(read_line));
             let line = tokio::select! {
                 biased;
                 Ok(_) = stop.wait_for(|stop| *stop) => {
@@ -120,7 +134,9 @@ impl Prompt {
                 }
                 Ok(line) => line,
                 Err(error) => {
-                    warn(format_args!("nothing more is asked: the terminal cannot be read: {error}"));
+                    warn(format_args!(
+                        "nothing more is asked: the terminal cannot be read: {error}"
+                    ));
                     return Ok(One::End);
                 }
             };
@@ -135,7 +151,10 @@ impl Prompt {
             if let Some(choice) = choice {
                 note(format_args!("  the answer is `{}`", one_line(choice)));
             }
-            let given = Given { request: request.id.0.clone(), text };
+            let given = Given {
+                request: request.id.0.clone(),
+                text,
+            };
             match run.answer(&[given]) {
                 Ok(_) => return Ok(One::Settled),
                 Err(ReplyError::Refused(why)) => note(why),
@@ -147,17 +166,24 @@ impl Prompt {
 
 fn show(asker: &str, request: &Request) {
     note(format_args!("\n{asker} asks ({}):", request.id));
-    plain(&request.question).lines().for_each(|line| note(format_args!("  {line}")));
+    plain(&request.question)
+        .lines()
+        .for_each(|line| note(format_args!("  {line}")));
     for (number, choice) in request.choices.iter().enumerate() {
         note(format_args!("  {}) {}", number + 1, one_line(choice)));
     }
-    terms(request).iter().for_each(|line| note(format_args!("  ({line})")));
+    terms(request)
+        .iter()
+        .for_each(|line| note(format_args!("  ({line})")));
 }
 
 /// A line, or nothing at the end of the input.
 fn read_line() -> std::io::Result<Vec<u8>> {
     let mut line = Vec::new();
-    std::io::stdin().lock().read_until(b'\n', &mut line).map(|_| line)
+    std::io::stdin()
+        .lock()
+        .read_until(b'\n', &mut line)
+        .map(|_| line)
 }
 
 /// Waits until it is too late to answer.
@@ -176,9 +202,15 @@ async fn over(request: &Request) {
 /// Returns the answer that a line stands for, and the choice if it gives the number of one. The number that is shown beside
 /// a choice always stands for that choice, also where choices are numbers themselves.
 fn chosen<'a>(request: &'a Request, line: &str) -> (String, Option<&'a str>) {
-    let by_number = line.parse::<usize>().ok().and_then(|number| request.choices.get(number.checked_sub(1)?));
+    let by_number = line
+        .parse::<usize>()
+        .ok()
+        .and_then(|number| request.choices.get(number.checked_sub(1)?));
     match by_number {
-        Some(choice) => (serde_json::Value::from(choice.as_str()).to_string(), Some(choice)),
+        Some(choice) => (
+            serde_json::Value::from(choice.as_str()).to_string(),
+            Some(choice),
+        ),
         None => (line.into(), None),
     }
 }

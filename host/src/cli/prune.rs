@@ -13,7 +13,10 @@ pub(super) fn prune(args: &PruneArgs) -> Result<u8, Failure> {
         show_json(&told.to_string());
         return Ok(0);
     }
-    let (checkpoints, events) = (counted(pruned.checkpoints, "checkpoint"), counted(pruned.events, "event"));
+    let (checkpoints, events) = (
+        counted(pruned.checkpoints, "checkpoint"),
+        counted(pruned.events, "event"),
+    );
     let freed = match (pruned.events, pruned.bytes) {
         (0, 0) => String::new(),
         // Little of a file of whole pages may leave none empty.

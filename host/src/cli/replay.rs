@@ -10,29 +10,50 @@ use crate::manifest::operator::in_force;
 use crate::replay::{Difference, OnDifference, Report, Selection, Skipped};
 
 pub(super) fn replay(args: ReplayArgs) -> Result<u8, Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().event_interval(1).build();
-    let runtime = runtime.map_err(|error| Failure::internal(format!("cannot start the runtime: {error}")))?;
-    let on_difference = if args.verify { OnDifference::Stop } else { OnDifference::GoOn };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .event_interval(1)
+        .build();
+    let runtime =
+        runtime.map_err(|error| Failure::internal(format!("cannot start the runtime: {error}")))?;
+    let on_difference = if args.verify {
+        OnDifference::Stop
+    } else {
+        OnDifference::GoOn
+    };
     let operators = in_force(args.policy.as_deref())?;
-    let overrides = Overrides { operators, components: args.component, ..Overrides::default() };
+    let overrides = Overrides {
+        operators,
+        components: args.component,
+        ..Overrides::default()
+    };
     let replay = Replay {
         path: &args.path,
         team: args.team.as_deref(),
         saved_team_file: saved_team_file(args.trust),
         overrides: &overrides,
         lineage: args.lineage.as_deref(),
-        selection: Selection { step: args.step, action: args.action },
+        selection: Selection {
+            step: args.step,
+            action: args.action,
+        },
         on_difference,
     };
     let report = runtime.block_on(launch::replay(replay, &mut super::tell))?;
     tell(&report);
     if report.equal == 0 && report.differences.is_empty() {
         return Err(Failure::usage(match report.skipped.as_slice() {
-            [] => "no such attempt is recorded, so nothing was verified; `events` lists the recorded ones",
+            [] => {
+                "no such attempt is recorded, so nothing was verified; `events` lists the recorded ones"
+            }
             _ => "no recorded attempt could be repeated, so nothing was verified",
         }));
     }
-    Ok(if args.verify && !report.differences.is_empty() { 3 } else { 0 })
+    Ok(if args.verify && !report.differences.is_empty() {
+        3
+    } else {
+        0
+    })
 }
 
 fn tell(report: &Report) {
@@ -40,23 +61,40 @@ fn tell(report: &Report) {
         note(format_args!("{place} is not made again: {}", reason(why)));
     }
     for (action, what) in &report.unrecorded {
-        note(format_args!("`{action}` may look at {what}, which is not recorded"));
+        note(format_args!(
+            "`{action}` may look at {what}, which is not recorded"
+        ));
     }
-    for Difference { place, what, recorded, found } in &report.differences {
+    for Difference {
+        place,
+        what,
+        recorded,
+        found,
+    } in &report.differences
+    {
         show_line(&format!("{place}: {what} differs"));
         show_text(&format!("  recorded: {recorded}"));
         show_text(&format!("  found:    {found}"));
     }
-    let (equal, different, skipped) = (report.equal, report.differences.len(), report.skipped.len());
-    show_line(&format!("equal: {equal}, different: {different}, not made again: {skipped}"));
+    let (equal, different, skipped) =
+        (report.equal, report.differences.len(), report.skipped.len());
+    show_line(&format!(
+        "equal: {equal}, different: {different}, not made again: {skipped}"
+    ));
 }
 
 fn reason(why: &Skipped) -> String {
     match why {
         Skipped::OtherComponent { recorded, found } => {
-            let name = |digest: &Option<Digest>| digest.as_ref().map_or("none".into(), |digest| digest.0.clone());
+            let name = |digest: &Option<Digest>| {
+                digest
+                    .as_ref()
+                    .map_or("none".into(), |digest| digest.0.clone())
+            };
             let (recorded, found) = (name(recorded), name(found));
-            format!("its component was `{recorded}` and is `{found}`; `--component` names the one of then")
+            format!(
+                "its component was `{recorded}` and is `{found}`; `--component` names the one of then"
+            )
         }
         Skipped::CutOff => "it was cut off".into(),
         Skipped::OutOfTime(kind) => format!("it ended by its time limit (`{}`)", kind.name()),

@@ -17,11 +17,17 @@ pub(super) fn report(args: &ReportArgs) -> Result<u8, Failure> {
     let page = html::page(&report);
     match &args.output {
         Some(file) => {
-            let inputs = Inputs { storage: Some(Path::new(&report.beside.path)), ..Inputs::default() };
+            let inputs = Inputs {
+                storage: Some(Path::new(&report.beside.path)),
+                ..Inputs::default()
+            };
             let beginning = &page.as_bytes()[..BEGINNING.min(page.len())];
             spare("-o", (file, beginning), &inputs)?;
-            let failed = |error| Failure::internal(format!("cannot write `{}`: {error}", file.display()));
-            open::to_replace(file).and_then(|mut file| file.write_all(page.as_bytes())).map_err(failed)?;
+            let failed =
+                |error| Failure::internal(format!("cannot write `{}`: {error}", file.display()));
+            open::to_replace(file)
+                .and_then(|mut file| file.write_all(page.as_bytes()))
+                .map_err(failed)?;
             note(format_args!("the report is in `{}`", file.display()));
         }
         None => print(page.trim_end()),

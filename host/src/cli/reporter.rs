@@ -45,7 +45,13 @@ pub(super) struct Reporter {
 
 impl Reporter {
     pub(super) fn new(loudness: Loudness, live: Live) -> Self {
-        Self { loudness, live, began_ms: None, width: NAME, lost: Default::default() }
+        Self {
+            loudness,
+            live,
+            began_ms: None,
+            width: NAME,
+            lost: Default::default(),
+        }
     }
 
     /// Tells one public line, where it is worth telling.
@@ -56,17 +62,28 @@ impl Reporter {
             "dead-letter" => self.dead_letter(line),
             "message-dropped" => {
                 let (id, from, reason) = (line.text("id"), line.text("from"), line.text("reason"));
-                warn(format_args!("message {id} of `{from}` was dropped: {reason}"));
+                warn(format_args!(
+                    "message {id} of `{from}` was dropped: {reason}"
+                ));
             }
             "message-not-handed-over" => {
-                warn(format_args!("message {} did not get out: {}", line.text("id"), line.text("reason")));
+                warn(format_args!(
+                    "message {} did not get out: {}",
+                    line.text("id"),
+                    line.text("reason")
+                ));
             }
             "message-routed" if is_idle_idea(line) => {
-                warn(format_args!("the idea reached nobody: no role watches `{IDEA_LABEL}`"));
+                warn(format_args!(
+                    "the idea reached nobody: no role watches `{IDEA_LABEL}`"
+                ));
             }
             "writes-unclaimed" => {
                 for write in writes(line) {
-                    warn(format_args!("{} no longer makes a write that it made before: {write}", name(line)));
+                    warn(format_args!(
+                        "{} no longer makes a write that it made before: {write}",
+                        name(line)
+                    ));
                 }
             }
             "writes-forgotten" => {
@@ -80,15 +97,30 @@ impl Reporter {
             }
             _ if self.loudness == Loudness::Quiet => {}
             "action-finished" => {
-                let output = line.fields.get("output").and_then(|o| o.get("content")).and_then(|c| c.as_str());
-                self.say(line, &format!("{}    ", painted(GOOD, "ok")), output.unwrap_or_default());
+                let output = line
+                    .fields
+                    .get("output")
+                    .and_then(|o| o.get("content"))
+                    .and_then(|c| c.as_str());
+                self.say(
+                    line,
+                    &format!("{}    ", painted(GOOD, "ok")),
+                    output.unwrap_or_default(),
+                );
             }
             // It is no fault of the action's, and one signal stops many.
             "action-failed" if line.text("fault") == FaultKind::Interrupted.name() => {
-                self.say(line, &format!("{}  ", painted(ODD, "stopped")), "before it ended");
+                self.say(
+                    line,
+                    &format!("{}  ", painted(ODD, "stopped")),
+                    "before it ended",
+                );
             }
             "action-failed" => {
-                let again = line.fields.get("retry_ms").map(|pause| format!(", tried again after {pause} ms"));
+                let again = line
+                    .fields
+                    .get("retry_ms")
+                    .map(|pause| format!(", tried again after {pause} ms"));
                 let mark = format!("{}{}  ", painted(BAD, "FAILED"), again.unwrap_or_default());
                 self.say(line, &mark, line.text("message"));
             }
@@ -98,11 +130,17 @@ impl Reporter {
             }
             "forked" => {
                 let (lineage, parent) = (line.text("lineage"), line.text("parent"));
-                note(format_args!("goes on from `{parent}` as lineage `{lineage}`; what came after it stays saved"));
+                note(format_args!(
+                    "goes on from `{parent}` as lineage `{lineage}`; what came after it stays saved"
+                ));
             }
             // Where none was known before, as in what another program saved, nothing was replaced.
             "component-changed" if !line.text("old").is_empty() => {
-                note(format_args!("component of {}.{} was replaced", line.text("role"), line.text("action")));
+                note(format_args!(
+                    "component of {}.{} was replaced",
+                    line.text("role"),
+                    line.text("action")
+                ));
             }
             _ => {}
         }
@@ -117,9 +155,13 @@ impl Reporter {
         }
         self.lost.1 += 1;
         match self.lost.1 {
-            ..=NAMED => warn(format_args!("message {id} for `{to}` reached nobody: {reason}")),
+            ..=NAMED => warn(format_args!(
+                "message {id} for `{to}` reached nobody: {reason}"
+            )),
             count if count == NAMED + 1 => {
-                warn(format_args!("message {id} is for more that are nobody; the `dead-letter` events name them"));
+                warn(format_args!(
+                    "message {id} is for more that are nobody; the `dead-letter` events name them"
+                ));
             }
             _ => {}
         }
@@ -127,17 +169,26 @@ impl Reporter {
 
     /// One line about one action, or about all of a role: a mark, and as much of a text as fits.
     fn say(&mut self, line: &Line, mark: &str, text: &str) {
-        let step = line.fields.get("step").and_then(serde_json::Value::as_u64).unwrap_or_default();
+        let step = line
+            .fields
+            .get("step")
+            .and_then(serde_json::Value::as_u64)
+            .unwrap_or_default();
         // A clock may be set back.
         let seconds = (line.time_ms - self.began_ms.unwrap_or(line.time_ms)).max(0) as f64 / 1000.0;
         let name = one_line(&name(line));
         self.width = self.width.max(name.width()).min(WIDEST);
         let gap = " ".repeat(self.width.saturating_sub(name.width()));
         let room = match terminal::is_live() {
-            true => usize::from(terminal::columns()).saturating_sub(HEAD + self.width).clamp(20, 200),
+            true => usize::from(terminal::columns())
+                .saturating_sub(HEAD + self.width)
+                .clamp(20, 200),
             false => PREVIEW,
         };
-        note(format_args!("{seconds:7.1}s  step {step:<3} {name}{gap} {mark}{}", preview(text, room)));
+        note(format_args!(
+            "{seconds:7.1}s  step {step:<3} {name}{gap} {mark}{}",
+            preview(text, room)
+        ));
     }
 }
 
@@ -161,8 +212,14 @@ fn name(line: &Line) -> String {
 
 /// The writes that a line lists.
 fn writes(line: &Line) -> impl Iterator<Item = &str> {
-    let writes = line.fields.get("writes").and_then(serde_json::Value::as_array);
-    writes.into_iter().flatten().filter_map(serde_json::Value::as_str)
+    let writes = line
+        .fields
+        .get("writes")
+        .and_then(serde_json::Value::as_array);
+    writes
+        .into_iter()
+        .flatten()
+        .filter_map(serde_json::Value::as_str)
 }
 
 /// The index of an action, and its name; -1 for what is no action.

@@ -19,15 +19,25 @@ const PREVIEW: usize = 200;
 /// `REQUEST=JSON` of the command line.
 pub(super) fn answer_of(text: &str) -> Result<Given, Failure> {
     match text.split_once('=') {
-        Some((request, answer)) if !request.is_empty() => Ok(Given { request: request.into(), text: answer.into() }),
-        _ => Err(Failure::usage(format!("`{text}` is not an answer; write REQUEST=JSON, e.g. `ask-0-0-0-0=42`"))),
+        Some((request, answer)) if !request.is_empty() => Ok(Given {
+            request: request.into(),
+            text: answer.into(),
+        }),
+        _ => Err(Failure::usage(format!(
+            "`{text}` is not an answer; write REQUEST=JSON, e.g. `ask-0-0-0-0=42`"
+        ))),
     }
 }
 
 /// Who asks: the role, and the action it is at.
 pub(super) fn asker(stepper: &Stepper, id: RoleId) -> String {
     let role = stepper.team().role(id);
-    let work = stepper.env().role(id).activation.as_ref().and_then(|activation| activation.work(role));
+    let work = stepper
+        .env()
+        .role(id)
+        .activation
+        .as_ref()
+        .and_then(|activation| activation.work(role));
     match place(role, work) {
         (-1, _) => role.name.clone(),
         (index, action) => format!("{} action {index} `{action}`", role.name),
@@ -38,15 +48,25 @@ pub(super) fn asker(stepper: &Stepper, id: RoleId) -> String {
 pub(super) fn terms(request: &Request) -> Vec<String> {
     let mut lines = Vec::new();
     if !request.choices.is_empty() {
-        let choices: Vec<String> = request.choices.iter().map(|choice| format!("`{}`", one_line(choice))).collect();
+        let choices: Vec<String> = request
+            .choices
+            .iter()
+            .map(|choice| format!("`{}`", one_line(choice)))
+            .collect();
         lines.push(format!("one of {}", choices.join(", ")));
     }
     if let Some(schema) = &request.schema {
-        lines.push(format!("JSON matching {}", preview(&plain(schema.as_str()), PREVIEW)));
+        lines.push(format!(
+            "JSON matching {}",
+            preview(&plain(schema.as_str()), PREVIEW)
+        ));
     }
     if let Some(end) = request.expires_ms {
         let then = match &request.default {
-            Some(default) => format!("then {} is taken", preview(&plain(default.as_str()), PREVIEW)),
+            Some(default) => format!(
+                "then {} is taken",
+                preview(&plain(default.as_str()), PREVIEW)
+            ),
             None => "then the question fails".into(),
         };
         lines.push(format!("until {}; {then}", rfc3339(end)));
@@ -59,15 +79,30 @@ pub(super) fn listing(stepper: &Stepper) -> Vec<String> {
     let mut lines = Vec::new();
     for (id, request) in stepper.env().requests() {
         lines.push(format!("  {}  {} asks:", request.id, asker(stepper, id)));
-        lines.extend(plain(&request.question).lines().map(|line| format!("    {line}")));
-        lines.extend(terms(request).into_iter().map(|line| format!("    ({line})")));
+        lines.extend(
+            plain(&request.question)
+                .lines()
+                .map(|line| format!("    {line}")),
+        );
+        lines.extend(
+            terms(request)
+                .into_iter()
+                .map(|line| format!("    ({line})")),
+        );
     }
     lines
 }
 
 /// The command that answers what is open.
 pub(super) fn command(stepper: &Stepper, path: &Path) -> String {
-    let answers: Vec<String> =
-        stepper.env().requests().map(|(_, request)| quoted(&format!("{}=ANSWER", request.id))).collect();
-    format!("strata-host answer {} {}", path_word(path), answers.join(" "))
+    let answers: Vec<String> = stepper
+        .env()
+        .requests()
+        .map(|(_, request)| quoted(&format!("{}=ANSWER", request.id)))
+        .collect();
+    format!(
+        "strata-host answer {} {}",
+        path_word(path),
+        answers.join(" ")
+    )
 }

@@ -10,13 +10,18 @@ use super::{RunArgs, joins, show_json, show_text};
 
 /// Shows the result of a run that ended with this status. Where events go to stdout, nothing is put between them.
 pub(super) fn show_result(args: &RunArgs, status: Status, stepper: &Stepper, path: &Path) {
-    let output = (status == Status::Done).then(|| stepper.env().last_output(stepper.team())).flatten();
+    let output = (status == Status::Done)
+        .then(|| stepper.env().last_output(stepper.team()))
+        .flatten();
     let output = output.map(|message| message.content.as_str());
     if args.json {
         show_json(&summary(status, stepper, path, output).to_string());
         return;
     }
-    let events_on_stdout = args.events.as_deref().is_some_and(|events| events == Path::new("-"));
+    let events_on_stdout = args
+        .events
+        .as_deref()
+        .is_some_and(|events| events == Path::new("-"));
     if let Some(output) = output.filter(|_| !events_on_stdout) {
         show_output(output);
     }
@@ -29,7 +34,12 @@ fn show_output(output: &str) {
     show_text(text.strip_suffix('\n').unwrap_or(&text));
 }
 
-fn summary(status: Status, stepper: &Stepper, path: &Path, output: Option<&str>) -> serde_json::Value {
+fn summary(
+    status: Status,
+    stepper: &Stepper,
+    path: &Path,
+    output: Option<&str>,
+) -> serde_json::Value {
     let env = stepper.env();
     let faults = env.faults().map(|(id, activation, fault)| {
         let role = stepper.team().role(id);

@@ -23,7 +23,8 @@ use super::{Failure, RunArgs, exit_code, metrics, note, path_word, screen, warn}
 use crate::cli::progress::Progress;
 use crate::driver::{Motion, OnLine, Stop};
 use crate::launch::{
-    Inputs, LaunchError, Notes, Notice, Resume, Resumed, Run, SavedTeamFile, Start, resume, start, storage_by_name,
+    Inputs, LaunchError, Notes, Notice, Resume, Resumed, Run, SavedTeamFile, Start, resume, start,
+    storage_by_name,
 };
 use crate::manifest::operator::{files as policy_files, in_force};
 use crate::manifest::{Overrides, team_in};
@@ -50,8 +51,13 @@ pub(super) fn run(args: RunArgs, verbose: u8) -> Result<u8, Failure> {
 pub(super) fn to_its_end(work: impl Future<Output = Result<u8, Failure>>) -> Result<u8, Failure> {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     // Guests yield by epochs only: every turn looks at timers and signals.
-    let runtime = runtime.enable_all().event_interval(1).thread_keep_alive(FOR_GOOD).build();
-    let runtime = runtime.map_err(|error| Failure::internal(format!("cannot start the runtime: {error}")))?;
+    let runtime = runtime
+        .enable_all()
+        .event_interval(1)
+        .thread_keep_alive(FOR_GOOD)
+        .build();
+    let runtime =
+        runtime.map_err(|error| Failure::internal(format!("cannot start the runtime: {error}")))?;
     // One thread for work that blocks is there from now on: where no more can be started, a limit may have been set, it
     // does what is to be done, one after the other.
     drop(runtime.spawn_blocking(|| ()));
@@ -63,8 +69,16 @@ pub(super) fn to_its_end(work: impl Future<Output = Result<u8, Failure>>) -> Res
 
 async fn launch_and_run(args: RunArgs, shown: Option<Audience>) -> Result<u8, Failure> {
     let signals = Signals::heard()?;
-    let loudness = if args.quiet { Loudness::Quiet } else { Loudness::Normal };
-    let live = if args.quiet { Live::default() } else { Live::at_terminal() };
+    let loudness = if args.quiet {
+        Loudness::Quiet
+    } else {
+        Loudness::Normal
+    };
+    let live = if args.quiet {
+        Live::default()
+    } else {
+        Live::at_terminal()
+    };
     let storage = args.storage()?;
     // Before a file is made.
     spare_inputs(&args, &storage)?;
@@ -80,19 +94,28 @@ async fn launch_and_run(args: RunArgs, shown: Option<Audience>) -> Result<u8, Fa
         Launched::Goes(run) => run,
         Launched::Finished(stepper, path) => {
             if !args.quiet {
-                note(format_args!("the team saved in `{}` is done; nothing is left to run", path.display()));
+                note(format_args!(
+                    "the team saved in `{}` is done; nothing is left to run",
+                    path.display()
+                ));
             }
             if let (Some(events), true) = (&args.events, had_events) {
                 let made_up = EventsSink::open(events, args.held())?.make_up();
-                made_up.unwrap_or_else(|e| warn(format_args!("`{}` lacks events: {e}", events.display())));
+                made_up.unwrap_or_else(|e| {
+                    warn(format_args!("`{}` lacks events: {e}", events.display()))
+                });
             }
             show_result(&args, Status::Done, &stepper, &path);
             return Ok(0);
         }
     };
-    live.listening_with(shown).into_iter().for_each(|audience| run.let_hear(audience));
+    live.listening_with(shown)
+        .into_iter()
+        .for_each(|audience| run.let_hear(audience));
     run.prepare(args.when_idle());
-    metrics.into_iter().for_each(|metrics| run.count_in(metrics));
+    metrics
+        .into_iter()
+        .for_each(|metrics| run.count_in(metrics));
     if args.keep_alive && !args.quiet {
         tokio::spawn(tell_when_idle(run.motion(), run.path().to_owned()));
     }
@@ -105,7 +128,11 @@ async fn launch_and_run(args: RunArgs, shown: Option<Audience>) -> Result<u8, Fa
     let status = played?;
     Ending::of(&run, args.policy.as_deref()).tell(status, loudness);
     show_result(&args, status, run.stepper(), run.path());
-    Ok(if status == Status::Interrupted { signals.code() } else { exit_code(status) })
+    Ok(if status == Status::Interrupted {
+        signals.code()
+    } else {
+        exit_code(status)
+    })
 }
 
 /// Refuses to write over an input of the run.
@@ -129,7 +156,11 @@ fn spare_inputs(args: &RunArgs, storage: &Path) -> Result<(), Failure> {
 
 /// Runs a team until nothing is left to do that needs no person. One that is stopped while a person is asked stays as
 /// it waits in what is saved, and was interrupted all the same.
-pub(super) async fn play(run: &mut Run, prompt: &mut Option<Prompt>, stop: &mut Stop) -> Result<Status, Failure> {
+pub(super) async fn play(
+    run: &mut Run,
+    prompt: &mut Option<Prompt>,
+    stop: &mut Stop,
+) -> Result<Status, Failure> {
     let mut status = run.run(stop).await?;
     while let (Status::Waiting, Some(prompt)) = (status, prompt.as_mut()) {
         let asked = prompt.ask(run, stop).await?;
@@ -148,13 +179,21 @@ pub(super) async fn play(run: &mut Run, prompt: &mut Option<Prompt>, stop: &mut 
 
 /// Says each time that nothing is left to do, and how to change that.
 async fn tell_when_idle(mut motion: watch::Receiver<Motion>, path: PathBuf) {
-    while motion.wait_for(|motion| matches!(motion, Motion::Idle(_))).await.is_ok() {
+    while motion
+        .wait_for(|motion| matches!(motion, Motion::Idle(_)))
+        .await
+        .is_ok()
+    {
         let path = path_word(&path);
         note(format_args!(
             "nothing is left to do; waiting: `strata-host send {path} --cause LABEL TEXT`, `strata-host answer {path} \
              REQUEST=JSON` where somebody is asked, or Ctrl-C to end"
         ));
-        if motion.wait_for(|motion| !matches!(motion, Motion::Idle(_))).await.is_err() {
+        if motion
+            .wait_for(|motion| !matches!(motion, Motion::Idle(_)))
+            .await
+            .is_err()
+        {
             return;
         }
     }
@@ -180,12 +219,24 @@ fn launch(args: &RunArgs, storage: &Path, on_line: OnLine) -> Result<Launched, F
     let report = &mut |notice: Notice<'_>| progress.tell(notice);
     if let Some(path) = &args.recover_path {
         if idea.is_some() {
-            warn(format_args!("the idea is ignored: a resume uses the saved one"));
+            warn(format_args!(
+                "the idea is ignored: a resume uses the saved one"
+            ));
         }
-        if args.storage.as_ref().is_some_and(|storage| follow_link(storage) != *path) {
-            warn(format_args!("`--storage` is ignored: a resume goes on where the team is saved"));
+        if args
+            .storage
+            .as_ref()
+            .is_some_and(|storage| follow_link(storage) != *path)
+        {
+            warn(format_args!(
+                "`--storage` is ignored: a resume goes on where the team is saved"
+            ));
         }
-        let answers = args.answer.iter().map(|text| answer_of(text)).collect::<Result<Vec<_>, _>>()?;
+        let answers = args
+            .answer
+            .iter()
+            .map(|text| answer_of(text))
+            .collect::<Result<Vec<_>, _>>()?;
         let checkpoint = args.checkpoint.clone().map(CheckpointId);
         let what = Resume {
             team: team.as_deref(),
@@ -214,16 +265,34 @@ fn launch(args: &RunArgs, storage: &Path, on_line: OnLine) -> Result<Launched, F
             }
         };
     }
-    let default = || Path::new(DEFAULT_TEAM).exists().then(|| DEFAULT_TEAM.into());
-    let team: PathBuf = team.or_else(default).ok_or_else(|| no_team(idea.as_deref()))?;
+    let default = || {
+        Path::new(DEFAULT_TEAM)
+            .exists()
+            .then(|| DEFAULT_TEAM.into())
+    };
+    let team: PathBuf = team
+        .or_else(default)
+        .ok_or_else(|| no_team(idea.as_deref()))?;
     if let Some(idea) = idea.as_deref().filter(|idea| is_file(idea)) {
         warn(not_a_team(idea));
     }
-    let replace = if args.force { Replace::Unfinished } else { Replace::Never };
-    let what = Start { idea, replace, calls: args.calls.into(), ..Start::new(&team, storage, &overrides) };
+    let replace = if args.force {
+        Replace::Unfinished
+    } else {
+        Replace::Never
+    };
+    let what = Start {
+        idea,
+        replace,
+        calls: args.calls.into(),
+        ..Start::new(&team, storage, &overrides)
+    };
     let started = start(what, report, on_line)?;
     if let Some(aside) = started.moved_to {
-        report(Notice::Note(&format!("the team that was saved there is now in `{}`", aside.display())));
+        report(Notice::Note(&format!(
+            "the team that was saved there is now in `{}`",
+            aside.display()
+        )));
     }
     if args.storage.is_none()
         && let Err(error) = link_to_last(storage)
@@ -235,19 +304,29 @@ fn launch(args: &RunArgs, storage: &Path, on_line: OnLine) -> Result<Launched, F
 
 /// Whether another text of the team file may make a difference to a resume.
 fn is_mendable(resumed: &Result<Resumed, LaunchError>) -> bool {
-    !matches!(resumed, Ok(Resumed::Finished(..)) | Err(LaunchError::Unrecognized(_)))
+    !matches!(
+        resumed,
+        Ok(Resumed::Finished(..)) | Err(LaunchError::Unrecognized(_))
+    )
 }
 
 /// Which saved team files are used, as `--trust` says.
 pub(super) fn saved_team_file(trust: bool) -> SavedTeamFile {
-    if trust { SavedTeamFile::Trusted } else { SavedTeamFile::OwnOrHarmless }
+    if trust {
+        SavedTeamFile::Trusted
+    } else {
+        SavedTeamFile::OwnOrHarmless
+    }
 }
 
 /// Neither a team nor a default one; perhaps what was taken for the idea was meant.
 fn no_team(idea: Option<&str>) -> Failure {
     let inside = idea.and_then(|idea| team_in(Path::new(idea)));
     let meant = inside.map(|team| format!("; did you mean `{team}`?"));
-    let file = || idea.filter(|idea| is_file(idea)).map(|idea| format!("; {}", not_a_team(idea)));
+    let file = || {
+        idea.filter(|idea| is_file(idea))
+            .map(|idea| format!("; {}", not_a_team(idea)))
+    };
     let meant = meant.or_else(file).unwrap_or_default();
     let which = "which team? give a TEAM.toml, or `--recover_path PATH` to resume a saved one";
     Failure::usage(format!("{which}{meant}"))
@@ -266,12 +345,19 @@ pub(super) fn tell_notes(notes: &Notes, path: &Path) {
             "the idea was never sent, and nobody has mail; send it: `strata-host send {path} --cause {IDEA_LABEL} IDEA`"
         ));
     }
-    notes.writes.iter().for_each(|line| warn(format_args!("{line}")));
+    notes
+        .writes
+        .iter()
+        .for_each(|line| warn(format_args!("{line}")));
 }
 
 /// Whether an idea looks like the name of a file.
 fn is_file(idea: &str) -> bool {
-    let kind = Path::new(idea).extension().and_then(OsStr::to_str).unwrap_or_default().to_ascii_lowercase();
+    let kind = Path::new(idea)
+        .extension()
+        .and_then(OsStr::to_str)
+        .unwrap_or_default()
+        .to_ascii_lowercase();
     !idea.contains(char::is_whitespace)
         && ((kind.starts_with('t') && kind.ends_with("ml")) || Path::new(idea).is_file())
 }
@@ -283,14 +369,19 @@ fn not_a_team(idea: &str) -> String {
 
 /// The team file and the idea among the words of the command line.
 fn words(words: &[String]) -> Result<(Option<PathBuf>, Option<String>), Failure> {
-    let (mut teams, mut ideas): (Vec<_>, Vec<_>) = words.iter().cloned().partition(|word| word.ends_with(".toml"));
+    let (mut teams, mut ideas): (Vec<_>, Vec<_>) = words
+        .iter()
+        .cloned()
+        .partition(|word| word.ends_with(".toml"));
     // An idea may end in the name of a file, too.
     if ideas.is_empty() && teams.len() > 1 {
         ideas.extend(teams.pop_if(|last| last.contains(char::is_whitespace)));
     }
     if teams.len() > 1 || ideas.len() > 1 {
         let what = match teams.as_slice() {
-            [one, two, ..] => format!("two team files were given, `{one}` and `{two}`; a run has one"),
+            [one, two, ..] => {
+                format!("two team files were given, `{one}` and `{two}`; a run has one")
+            }
             _ => match ideas.iter().find(|idea| is_file(idea)) {
                 Some(idea) => format!("two ideas were given; {}", not_a_team(idea)),
                 None => "two ideas were given; put an idea of several words in quotes".into(),
@@ -298,15 +389,23 @@ fn words(words: &[String]) -> Result<(Option<PathBuf>, Option<String>), Failure>
         };
         return Err(Failure::usage(what));
     }
-    Ok((teams.into_iter().next().map(PathBuf::from), ideas.into_iter().next()))
+    Ok((
+        teams.into_iter().next().map(PathBuf::from),
+        ideas.into_iter().next(),
+    ))
 }
 
 /// Receives public lines.
 pub(super) type Listener = Box<dyn FnMut(&Line) + Send>;
 
 /// What is done with each public line: written where events go, told to the operator.
-pub(super) fn listener(events: Option<(&Path, Held)>, mut reporter: Reporter) -> Result<Listener, Failure> {
-    let mut sink = events.map(|(path, held)| EventsSink::open(path, held)).transpose()?;
+pub(super) fn listener(
+    events: Option<(&Path, Held)>,
+    mut reporter: Reporter,
+) -> Result<Listener, Failure> {
+    let mut sink = events
+        .map(|(path, held)| EventsSink::open(path, held))
+        .transpose()?;
     Ok(Box::new(move |line: &Line| {
         if let Some(out) = &mut sink
             && let Err(error) = out.write(line)
@@ -324,7 +423,11 @@ impl RunArgs {
         let (team, _) = words(&self.words)?;
         let by_name = || storage_by_name(team.as_deref().unwrap_or(Path::new(DEFAULT_TEAM)));
         // A resume has its own, and does not look at what lies by a name.
-        Ok(self.recover_path.clone().or_else(|| self.storage.clone()).unwrap_or_else(by_name))
+        Ok(self
+            .recover_path
+            .clone()
+            .or_else(|| self.storage.clone())
+            .unwrap_or_else(by_name))
     }
 
     fn held(&self) -> Held {

@@ -15,7 +15,10 @@ const WIDTH: usize = 80;
 /// Shows all replies.
 pub(super) fn audience() -> Audience {
     Arc::new(|role, kind| {
-        let mut reply = Shown(Lines { role: role.to_owned(), begun: String::new() });
+        let mut reply = Shown(Lines {
+            role: role.to_owned(),
+            begun: String::new(),
+        });
         let hear = move |heard: Heard<'_>| reply.0.hear(heard).into_iter().for_each(note);
         (kind == HostCallKind::Llm).then(|| Box::new(hear) as Listener)
     })
@@ -41,7 +44,10 @@ impl Lines {
     /// The lines that are whole now.
     fn hear(&mut self, heard: Heard<'_>) -> Vec<String> {
         match heard {
-            Heard::Text(text) => text.split_inclusive('\n').flat_map(|part| self.add(part)).collect(),
+            Heard::Text(text) => text
+                .split_inclusive('\n')
+                .flat_map(|part| self.add(part))
+                .collect(),
             Heard::Again => {
                 let again = format!("  {}> (broken off)", self.role);
                 self.rest().into_iter().chain([again]).collect()
@@ -51,13 +57,18 @@ impl Lines {
 
     /// Adds a part of a line, perhaps with its end.
     fn add(&mut self, part: &str) -> Vec<String> {
-        let (text, ends) = part.strip_suffix('\n').map_or((part, false), |text| (text, true));
-        self.begun.push_str(&plain(&text.replace('\r', "").replace('\t', "    ")));
+        let (text, ends) = part
+            .strip_suffix('\n')
+            .map_or((part, false), |text| (text, true));
+        self.begun
+            .push_str(&plain(&text.replace('\r', "").replace('\t', "    ")));
         let mut lines = Vec::new();
         let begun = std::mem::take(&mut self.begun);
         let mut left = begun.as_str();
         while let Some((end, _)) = left.char_indices().nth(WIDTH) {
-            let words = left[..end].rfind(' ').filter(|at| !left[..*at].trim().is_empty());
+            let words = left[..end]
+                .rfind(' ')
+                .filter(|at| !left[..*at].trim().is_empty());
             let (line, rest) = left.split_at(words.unwrap_or(end));
             lines.extend(self.named(line));
             left = rest.strip_prefix(' ').unwrap_or(rest);
@@ -86,8 +97,14 @@ mod tests {
     use super::*;
 
     fn shown(pieces: &[&str]) -> Vec<String> {
-        let mut lines = Lines { role: "Eve".to_owned(), begun: String::new() };
-        let mut shown: Vec<String> = pieces.iter().flat_map(|piece| lines.hear(Heard::Text(piece))).collect();
+        let mut lines = Lines {
+            role: "Eve".to_owned(),
+            begun: String::new(),
+        };
+        let mut shown: Vec<String> = pieces
+            .iter()
+            .flat_map(|piece| lines.hear(Heard::Text(piece)))
+            .collect();
         shown.extend(lines.rest());
         shown
     }
@@ -101,7 +118,13 @@ mod tests {
             ("one\r\n\n  two\n", &["  Eve> one", "  Eve>   two"]),
             ("a\tb", &["  Eve> a    b"]),
             ("red \u{1b}[31m\u{7}", &["  Eve> red \u{fffd}[31m\u{fffd}"]),
-            (&long, &[&format!("  Eve> {}", "word ".repeat(16).trim()), "  Eve> word word word word"]),
+            (
+                &long,
+                &[
+                    &format!("  Eve> {}", "word ".repeat(16).trim()),
+                    "  Eve> word word word word",
+                ],
+            ),
         ];
         for (text, expected) in cases {
             let letters: Vec<String> = text.chars().map(String::from).collect();
@@ -114,13 +137,22 @@ mod tests {
     #[test]
     fn a_word_that_is_longer_than_a_line_is_cut() {
         let lines = shown(&["ü".repeat(2 * WIDTH + 1).as_str()]);
-        let lengths: Vec<usize> = lines.iter().map(|line| line.trim_start_matches("  Eve> ").chars().count()).collect();
+        let lengths: Vec<usize> = lines
+            .iter()
+            .map(|line| line.trim_start_matches("  Eve> ").chars().count())
+            .collect();
         assert_eq!(lengths, [WIDTH, WIDTH, 1]);
     }
 
     #[test]
     fn a_reply_that_broke_off_is_marked() {
-        let mut lines = Lines { role: "Eve".to_owned(), begun: "half".to_owned() };
-        assert_eq!(lines.hear(Heard::Again), ["  Eve> half", "  Eve> (broken off)"]);
+        let mut lines = Lines {
+            role: "Eve".to_owned(),
+            begun: "half".to_owned(),
+        };
+        assert_eq!(
+            lines.hear(Heard::Again),
+            ["  Eve> half", "  Eve> (broken off)"]
+        );
     }
 }

@@ -18,9 +18,16 @@ const MOST_BYTES: u64 = 16 << 20;
 
 pub(super) fn send(args: SendArgs) -> Result<u8, Failure> {
     if args.cause.is_empty() {
-        return Err(Failure::usage("`--cause` is empty: say under which label the message is heard"));
+        return Err(Failure::usage(
+            "`--cause` is empty: say under which label the message is heard",
+        ));
     }
-    for (flag, name) in args.to.iter().map(|name| ("--to", name)).chain([("--cause", &args.cause)]) {
+    for (flag, name) in args
+        .to
+        .iter()
+        .map(|name| ("--to", name))
+        .chain([("--cause", &args.cause)])
+    {
         if let Some(unfit) = unfit_for_name(name) {
             let code = u32::from(unfit);
             return Err(Failure::usage(format!(
@@ -35,42 +42,67 @@ pub(super) fn send(args: SendArgs) -> Result<u8, Failure> {
     };
     if content.len() as u64 > MOST_BYTES {
         let hint = "put it into a file that is granted to the action, and send its name";
-        return Err(Failure::usage(format!("the text has more than 16 MiB; {hint}")));
+        return Err(Failure::usage(format!(
+            "the text has more than 16 MiB; {hint}"
+        )));
     }
     // Its id is given where it is put.
     let mut message = Message::of_user("".into(), content, args.cause);
     if !args.to.is_empty() {
         message.send_to = args.to;
     }
-    message.meta.extend(
-        args.idempotency_key.map(|key| (IDEMPOTENCY_KEY.to_owned(), Json::from(serde_json::Value::String(key)))),
-    );
+    message.meta.extend(args.idempotency_key.map(|key| {
+        (
+            IDEMPOTENCY_KEY.to_owned(),
+            Json::from(serde_json::Value::String(key)),
+        )
+    }));
     let cause = message.cause_by.clone();
     look_for_edits(&args.path);
     let sent = put(&args.path, message)?;
     match sent.to.as_slice() {
-        _ if sent.known => {
-            note(format_args!("already received under this key as message {}; it is not sent again", sent.id))
-        }
-        _ if sent.is_unheard() => warn(format_args!("nobody watches `{cause}`: the message reached no mailbox")),
+        _ if sent.known => note(format_args!(
+            "already received under this key as message {}; it is not sent again",
+            sent.id
+        )),
+        _ if sent.is_unheard() => warn(format_args!(
+            "nobody watches `{cause}`: the message reached no mailbox"
+        )),
         [] => {}
-        names => note(format_args!("message {} is in the mailbox of {}", sent.id, names.join(", "))),
+        names => note(format_args!(
+            "message {} is in the mailbox of {}",
+            sent.id,
+            names.join(", ")
+        )),
     }
     if args.json {
-        show_json(&serde_json::to_string(&sent).map_err(|error| Failure::internal(error.to_string()))?);
+        show_json(
+            &serde_json::to_string(&sent).map_err(|error| Failure::internal(error.to_string()))?,
+        );
     }
-    let names = if sent.dead.is_empty() { Vec::new() } else { addresses(&args.path) };
+    let names = if sent.dead.is_empty() {
+        Vec::new()
+    } else {
+        addresses(&args.path)
+    };
     for name in &sent.dead {
         let meant = meant(name, names.iter().map(String::as_str));
-        warn(format_args!("`{name}` takes no messages from outside: it is no role, alias or group of the team{meant}"));
+        warn(format_args!(
+            "`{name}` takes no messages from outside: it is no role, alias or group of the team{meant}"
+        ));
     }
     Ok(0)
 }
 
 /// Returns the names to which messages may be sent, as far as what is saved can be read.
 fn addresses(path: &Path) -> Vec<String> {
-    let Ok(saved) = saved(path, &At::Head) else { return Vec::new() };
+    let Ok(saved) = saved(path, &At::Head) else {
+        return Vec::new();
+    };
     let team = saved.stepper.team();
-    let roles = team.roles.iter().flat_map(|role| std::iter::once(&role.name).chain(&role.addresses));
+    let roles = team
+        .roles
+        .iter()
+        .flat_map(|role| std::iter::once(&role.name).chain(&role.addresses));
     roles.chain(team.groups.keys()).cloned().collect()
 }

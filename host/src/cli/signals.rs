@@ -34,15 +34,21 @@ pub(super) struct Signals {
 impl Signals {
     /// Listens from now on. Needs a runtime.
     pub(super) fn heard() -> Result<Self, Failure> {
-        Self::listen().map_err(|error| Failure::internal(format!("cannot listen for signals: {error}")))
+        Self::listen()
+            .map_err(|error| Failure::internal(format!("cannot listen for signals: {error}")))
     }
 
     fn listen() -> std::io::Result<Self> {
         let (send, stop) = watch::channel(false);
         let code = Arc::new(AtomicU8::new(SIGINT_CODE));
         // A file that may grow no larger (`ulimit -f`) is an error of that write, not the end of the process.
-        drop(signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?);
-        let (mut int, mut term) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        drop(signal(SignalKind::from_raw(
+            rustix::process::Signal::XFSZ.as_raw(),
+        ))?);
+        let (mut int, mut term) = (
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::terminate())?,
+        );
         let first = code.clone();
         let has_begun = Arc::new(AtomicBool::new(false));
         let begun = has_begun.clone();
@@ -67,7 +73,11 @@ impl Signals {
                 });
             }
         });
-        Ok(Self { stop, code, has_begun })
+        Ok(Self {
+            stop,
+            code,
+            has_begun,
+        })
     }
 
     /// From now on there is somebody who looks at `stop`.

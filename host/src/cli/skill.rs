@@ -19,10 +19,14 @@ const PREVIEW: usize = 70;
 pub(super) fn skill(command: &SkillCommand) -> Result<u8, Failure> {
     match command {
         SkillCommand::Add { components, shelf } => add(components, &open(shelf)?),
-        SkillCommand::List { json, shelf } => list(open(shelf)?.list()?, *json, "the shelf is empty"),
-        SkillCommand::Search { words, json, shelf } => {
-            list(open(shelf)?.search(words)?, *json, "no skill on the shelf matches")
+        SkillCommand::List { json, shelf } => {
+            list(open(shelf)?.list()?, *json, "the shelf is empty")
         }
+        SkillCommand::Search { words, json, shelf } => list(
+            open(shelf)?.search(words)?,
+            *json,
+            "no skill on the shelf matches",
+        ),
         SkillCommand::Show { name, json, shelf } => show(name, *json, &open(shelf)?),
         SkillCommand::Remove { name, shelf } => {
             let removed = open(shelf)?.remove(&name.parse()?)?;
@@ -34,15 +38,23 @@ pub(super) fn skill(command: &SkillCommand) -> Result<u8, Failure> {
 
 /// The shelf that is meant.
 pub(super) fn open(args: &ShelfArgs) -> Result<Shelf, SkillError> {
-    args.shelf.as_ref().map_or_else(Shelf::of_user, |dir| Ok(Shelf::at(dir)))
+    args.shelf
+        .as_ref()
+        .map_or_else(Shelf::of_user, |dir| Ok(Shelf::at(dir)))
 }
 
 fn tell(removed: &Removed) {
     note(format_args!("`{}` is no longer on the shelf", removed.name));
-    removed.damaged.iter().for_each(|error| warn(format_args!("{error}")));
+    removed
+        .damaged
+        .iter()
+        .for_each(|error| warn(format_args!("{error}")));
     if !removed.damaged.is_empty() {
-        let meanwhile = "until then all components stay, since a damaged skill may need any of them";
-        note(format_args!("{meanwhile}; what cannot be added again can be removed: `strata-host skill remove NAME`"));
+        let meanwhile =
+            "until then all components stay, since a damaged skill may need any of them";
+        note(format_args!(
+            "{meanwhile}; what cannot be added again can be removed: `strata-host skill remove NAME`"
+        ));
     }
 }
 
@@ -52,9 +64,13 @@ fn add(components: &[PathBuf], shelf: &Shelf) -> Result<u8, Failure> {
         let (file, bytes, loaded) = load(path, &sandbox)?;
         let refused = |error: SkillError| {
             let failure = Failure::from(error);
-            Failure { message: format!("cannot add `{}`: {}", path.display(), failure.message), ..failure }
+            Failure {
+                message: format!("cannot add `{}`: {}", path.display(), failure.message),
+                ..failure
+            }
         };
-        let signature = signature::beside(&file).map_err(|error| Failure::usage(error.to_string()))?;
+        let signature =
+            signature::beside(&file).map_err(|error| Failure::usage(error.to_string()))?;
         let (skill, added) = shelf.add(&bytes, &loaded.manifest).map_err(refused)?;
         if let Some(signature) = signature {
             shelf.sign(&skill, &signature).map_err(refused)?;
@@ -69,7 +85,10 @@ fn add(components: &[PathBuf], shelf: &Shelf) -> Result<u8, Failure> {
 
 /// `none` is said where there is nothing to list.
 fn list(listing: Listing, json: bool, none: &str) -> Result<u8, Failure> {
-    listing.damaged.iter().for_each(|error| warn(format_args!("{error}")));
+    listing
+        .damaged
+        .iter()
+        .for_each(|error| warn(format_args!("{error}")));
     if json {
         show_document(&Value::Array(listing.skills.iter().map(json_of).collect()))?;
         return Ok(0);
@@ -77,9 +96,18 @@ fn list(listing: Listing, json: bool, none: &str) -> Result<u8, Failure> {
     if listing.skills.is_empty() && listing.damaged.is_empty() {
         note(none);
     }
-    let width = listing.skills.iter().map(|skill| skill.name().len()).max().unwrap_or_default();
+    let width = listing
+        .skills
+        .iter()
+        .map(|skill| skill.name().len())
+        .max()
+        .unwrap_or_default();
     for skill in &listing.skills {
-        show_line(&format!("{:<width$}  {}", skill.name(), preview(&skill.manifest.description, PREVIEW)));
+        show_line(&format!(
+            "{:<width$}  {}",
+            skill.name(),
+            preview(&skill.manifest.description, PREVIEW)
+        ));
     }
     Ok(0)
 }
@@ -100,11 +128,22 @@ fn describe(skill: &Skill, file: &Path) {
     let manifest = &skill.manifest;
     show_line(&format!("name         {}", skill.name()));
     show_text(&format!("description  {}", manifest.description));
-    let needs = if manifest.needs.is_empty() { "nothing".into() } else { manifest.needs.join(", ") };
+    let needs = if manifest.needs.is_empty() {
+        "nothing".into()
+    } else {
+        manifest.needs.join(", ")
+    };
     show_line(&format!("needs        {needs}"));
-    show_line(&format!("component    {} ({})", file.display(), show_size(skill.size)));
+    show_line(&format!(
+        "component    {} ({})",
+        file.display(),
+        show_size(skill.size)
+    ));
     show_line(&format!("sha256       {}", skill.digest));
-    for (what, schema) in [("config", &manifest.config_schema), ("output", &manifest.output_schema)] {
+    for (what, schema) in [
+        ("config", &manifest.config_schema),
+        ("output", &manifest.output_schema),
+    ] {
         if let Some(schema) = schema {
             show_line(&format!("{what:<12} {schema}"));
         }

@@ -41,7 +41,12 @@ struct Screen {
 }
 
 /// There is one standard error, so there is one of it.
-static SCREEN: Mutex<Screen> = Mutex::new(Screen { rows: Vec::new(), drawn: false, bare: false, deaf: None });
+static SCREEN: Mutex<Screen> = Mutex::new(Screen {
+    rows: Vec::new(),
+    drawn: false,
+    bare: false,
+    deaf: None,
+});
 
 fn screen() -> MutexGuard<'static, Screen> {
     SCREEN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -49,7 +54,8 @@ fn screen() -> MutexGuard<'static, Screen> {
 
 /// Whether there is a terminal that can take back what it shows.
 pub(super) fn is_live() -> bool {
-    std::io::stderr().is_terminal() && std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
+    std::io::stderr().is_terminal()
+        && std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
 }
 
 /// Shows these lines as the live part, each cut at the edge. None take it away.
@@ -92,13 +98,21 @@ impl Screen {
     }
 
     fn redraw(&mut self) {
-        let mut text = if self.drawn { ERASE.to_owned() } else { String::new() };
+        let mut text = if self.drawn {
+            ERASE.to_owned()
+        } else {
+            String::new()
+        };
         self.drawn = !self.bare && !self.rows.is_empty();
         if self.drawn {
             let (height, width) = size();
             // One is left free, for what is told.
-            let rows: Vec<String> =
-                self.rows.iter().take(height.saturating_sub(1).max(1)).map(|row| cut(row, width)).collect();
+            let rows: Vec<String> = self
+                .rows
+                .iter()
+                .take(height.saturating_sub(1).max(1))
+                .map(|row| cut(row, width))
+                .collect();
             text += &rows.join("\r\n");
             text += "\r";
             if rows.len() > 1 {
@@ -107,7 +121,9 @@ impl Screen {
         }
         // In one piece, so that it does not flicker.
         let mut error = std::io::stderr().lock();
-        let _ = error.write_all(text.as_bytes()).and_then(|()| error.flush());
+        let _ = error
+            .write_all(text.as_bytes())
+            .and_then(|()| error.flush());
     }
 }
 
@@ -118,8 +134,11 @@ pub(super) fn columns() -> u16 {
 
 /// The rows and columns of the terminal.
 fn size() -> (usize, usize) {
-    let told = tcgetwinsize(std::io::stderr()).ok().map(|size| (size.ws_row.into(), size.ws_col.into()));
-    told.filter(|(rows, columns)| *rows > 0 && *columns > 0).unwrap_or(USUAL)
+    let told = tcgetwinsize(std::io::stderr())
+        .ok()
+        .map(|size| (size.ws_row.into(), size.ws_col.into()));
+    told.filter(|(rows, columns)| *rows > 0 && *columns > 0)
+        .unwrap_or(USUAL)
 }
 
 /// As much of a line as stays clear of the edge, where terminals begin another.
@@ -176,7 +195,11 @@ pub(super) fn all_printed() -> std::io::Result<()> {
 
 /// An error of writing to stdout, unless it is that the reader has gone away.
 pub(super) fn unless_gone(error: std::io::Error) -> std::io::Result<()> {
-    if error.kind() == ErrorKind::BrokenPipe { Ok(()) } else { Err(error) }
+    if error.kind() == ErrorKind::BrokenPipe {
+        Ok(())
+    } else {
+        Err(error)
+    }
 }
 
 /// Tells the operator something, on stderr. That nobody listens any more stops no run.
@@ -225,9 +248,9 @@ pub(super) enum Stream {
 impl Write for Stream {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         screen().above(|| match self {
-            Self::Log => {
-                std::io::stderr().write_all(fit(&String::from_utf8_lossy(bytes)).as_bytes()).map(|()| bytes.len())
-            }
+            Self::Log => std::io::stderr()
+                .write_all(fit(&String::from_utf8_lossy(bytes)).as_bytes())
+                .map(|()| bytes.len()),
             Self::Output => std::io::stdout().write(bytes),
         })
     }
@@ -246,7 +269,9 @@ mod tests {
 
     #[test]
     fn lines_stay_clear_of_the_edge_however_wide_their_letters_are() {
-        let check = |row: &str, width: usize, expected: &str| assert_eq!(cut(row, width), expected, "{row} {width}");
+        let check = |row: &str, width: usize, expected: &str| {
+            assert_eq!(cut(row, width), expected, "{row} {width}")
+        };
         check("abc", 80, "abc");
         check("abc", 4, "abc");
         check("abc", 3, "ab");

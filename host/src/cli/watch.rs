@@ -43,7 +43,12 @@ impl Watch {
     /// asked, which do what the source says.
     pub(super) fn of(team: &Path, builds: bool) -> Self {
         let team = std::path::absolute(team).unwrap_or_else(|_| team.to_owned());
-        let mut watch = Self { team, places: Vec::new(), elsewhere: Vec::new(), seen: BTreeMap::new() };
+        let mut watch = Self {
+            team,
+            places: Vec::new(),
+            elsewhere: Vec::new(),
+            seen: BTreeMap::new(),
+        };
         watch.follow(builds);
         watch.seen = watch.look();
         watch
@@ -57,11 +62,14 @@ impl Watch {
             self.places = places;
         }
         let built = self.places.iter().filter(|_| builds);
-        self.elsewhere = built.flat_map(|place| build::files_elsewhere(place)).collect();
+        self.elsewhere = built
+            .flat_map(|place| build::files_elsewhere(place))
+            .collect();
         // What it is made from no more is not missed.
         let (places, elsewhere) = (&self.places, &self.elsewhere);
         let is_of_it = |file: &Path| places.iter().any(|place| file.starts_with(place));
-        self.seen.retain(|file, _| *file == self.team || is_of_it(file) || elsewhere.contains(file));
+        self.seen
+            .retain(|file, _| *file == self.team || is_of_it(file) || elsewhere.contains(file));
         for (file, stamp) in self.look() {
             self.seen.entry(file).or_insert(stamp);
         }
@@ -96,15 +104,36 @@ impl Watch {
     }
 
     fn since(&self, before: &BTreeMap<PathBuf, Stamp>) -> Change {
-        let changed = self.seen.iter().filter(|(file, stamp)| before.get(*file) != Some(stamp));
-        let saved_ms = changed.clone().map(|(_, stamp)| stamp.0).max().unwrap_or_else(now_ms);
+        let changed = self
+            .seen
+            .iter()
+            .filter(|(file, stamp)| before.get(*file) != Some(stamp));
+        let saved_ms = changed
+            .clone()
+            .map(|(_, stamp)| stamp.0)
+            .max()
+            .unwrap_or_else(now_ms);
         let gone = before.keys().filter(|file| !self.seen.contains_key(*file));
-        Change { files: changed.map(|(file, _)| file).chain(gone).cloned().collect(), saved_ms }
+        Change {
+            files: changed.map(|(file, _)| file).chain(gone).cloned().collect(),
+            saved_ms,
+        }
     }
 
     fn look(&self) -> BTreeMap<PathBuf, Stamp> {
-        let inside = |place: &PathBuf| if place.is_dir() { build::own_files(place) } else { vec![place.clone()] };
-        let files = self.places.iter().flat_map(inside).chain([self.team.clone()]).chain(self.elsewhere.clone());
+        let inside = |place: &PathBuf| {
+            if place.is_dir() {
+                build::own_files(place)
+            } else {
+                vec![place.clone()]
+            }
+        };
+        let files = self
+            .places
+            .iter()
+            .flat_map(inside)
+            .chain([self.team.clone()])
+            .chain(self.elsewhere.clone());
         files
             .filter_map(|file| Some((stamp(&fs::metadata(&file).ok()?), file)))
             .map(|(stamp, file)| (file, stamp))
@@ -126,7 +155,12 @@ pub(super) async fn written(storage: &Path) {
 }
 
 fn stamp(file: &Metadata) -> Stamp {
-    (file.ctime() * 1000 + file.ctime_nsec() / 1_000_000, file.ctime_nsec(), file.len(), file.ino())
+    (
+        file.ctime() * 1000 + file.ctime_nsec() / 1_000_000,
+        file.ctime_nsec(),
+        file.len(),
+        file.ino(),
+    )
 }
 
 #[cfg(test)]
@@ -139,14 +173,21 @@ mod tests {
         let team = home.path().join("team.toml");
         let of = |script: &str| {
             let team = "schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"go\"\n[[role]]\nname = \"A\"\n";
-            format!("{team}watch = [\"UserRequirement\"]\n[[role.action]]\nname = \"a\"\nscript = \"{script}\"\n")
+            format!(
+                "{team}watch = [\"UserRequirement\"]\n[[role.action]]\nname = \"a\"\nscript = \"{script}\"\n"
+            )
         };
-        ["one.js", "two.js"].iter().for_each(|name| fs::write(home.path().join(name), "").unwrap());
+        ["one.js", "two.js"]
+            .iter()
+            .for_each(|name| fs::write(home.path().join(name), "").unwrap());
         fs::write(&team, of("one.js")).unwrap();
         let mut watch = Watch::of(&team, false);
         assert_eq!(watch.count(), 2);
         fs::write(&team, of("two.js")).unwrap();
         watch.follow(false);
-        assert_eq!(watch.seen.keys().collect::<Vec<_>>(), [&team, &home.path().join("two.js")]);
+        assert_eq!(
+            watch.seen.keys().collect::<Vec<_>>(),
+            [&team, &home.path().join("two.js")]
+        );
     }
 }

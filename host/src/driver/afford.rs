@@ -33,8 +33,18 @@ impl Driver {
     /// Makes calls that wait, as far as there is enough to spend now: the roles in their order, each in that in which it
     /// asked. To be called whenever somebody has asked, or something that was held back has come free or was spent.
     pub(super) fn make_waiting(&mut self) -> Result<(), DriverError> {
-        let waits = |attempt: &&Attempt| attempt.batch.as_ref().is_some_and(|batch| !batch.waiting.is_empty());
-        let roles: Vec<RoleId> = self.attempts.values().filter(waits).map(Attempt::role).collect();
+        let waits = |attempt: &&Attempt| {
+            attempt
+                .batch
+                .as_ref()
+                .is_some_and(|batch| !batch.waiting.is_empty())
+        };
+        let roles: Vec<RoleId> = self
+            .attempts
+            .values()
+            .filter(waits)
+            .map(Attempt::role)
+            .collect();
         let mut ready = Vec::new();
         for role in &roles {
             self.hold_back(*role, &mut ready)?;
@@ -51,19 +61,39 @@ impl Driver {
     }
 
     /// Holds back what a role's waiting calls may cost, as far as there is enough, and puts them with the `ready` ones.
-    fn hold_back(&mut self, role: RoleId, ready: &mut Vec<(RoleId, Waiting)>) -> Result<(), DriverError> {
-        let open = self.attempts.get_mut(&role).filter(|attempt| !attempt.flights.are_last());
+    fn hold_back(
+        &mut self,
+        role: RoleId,
+        ready: &mut Vec<(RoleId, Waiting)>,
+    ) -> Result<(), DriverError> {
+        let open = self
+            .attempts
+            .get_mut(&role)
+            .filter(|attempt| !attempt.flights.are_last());
         let Some(attempt) = open else { return Ok(()) };
         let work = attempt.work();
         // A guest that is gone waits for nothing.
-        let Some(batch) = attempt.batch.as_mut().filter(|batch| !batch.reply.is_closed()) else { return Ok(()) };
+        let Some(batch) = attempt
+            .batch
+            .as_mut()
+            .filter(|batch| !batch.reply.is_closed())
+        else {
+            return Ok(());
+        };
         let is_away = batch.is_away();
         while let Some(next) = batch.waiting.pop_front() {
             match means(&self.journal, &self.equipment, (role, work), &next.call) {
                 Means::Enough(amount) => {
                     if amount != Amount::NONE {
-                        let reserved = Reserved { request: next.request.clone(), amount };
-                        self.journal.stage(Event::MoneyReserved { role, work, reserved })?;
+                        let reserved = Reserved {
+                            request: next.request.clone(),
+                            amount,
+                        };
+                        self.journal.stage(Event::MoneyReserved {
+                            role,
+                            work,
+                            reserved,
+                        })?;
                     }
                     ready.push((role, next));
                 }
@@ -82,20 +112,37 @@ impl Driver {
     /// Ends an attempt that cannot go on before there is more to spend; then it is made again and served what is
     /// recorded. With nobody left to answer it, the guest ends; how does not matter any more.
     fn suspend(&mut self, role: RoleId) -> Result<(), DriverError> {
-        let Some(attempt) = self.attempts.remove(&role) else { return Ok(()) };
-        self.journal.stage(Event::CallSuspended { role, work: attempt.work(), attempt: attempt.number() })
+        let Some(attempt) = self.attempts.remove(&role) else {
+            return Ok(());
+        };
+        self.journal.stage(Event::CallSuspended {
+            role,
+            work: attempt.work(),
+            attempt: attempt.number(),
+        })
     }
 }
 
 /// Finds what a call may cost, and whether there is as much.
-fn means(journal: &Journal, equipment: &Equipment, at: (RoleId, Work), call: &llm::Request) -> Means {
-    let Some(models) = &equipment.models else { return Means::Refused(no_model()) };
+fn means(
+    journal: &Journal,
+    equipment: &Equipment,
+    at: (RoleId, Work),
+    call: &llm::Request,
+) -> Means {
+    let Some(models) = &equipment.models else {
+        return Means::Refused(no_model());
+    };
     let (team, env) = (journal.stepper().team(), journal.env());
     if env.exhausted(team, at, Amount::NONE).is_none() {
         let (usd, tokens) = models.estimate(call);
         // For a call that costs nothing, where no tokens are capped, nothing has to be synced before it leaves.
         let counts = usd > Usd::ZERO || team.policy.purses.cap_tokens();
-        return Means::Enough(if counts { Amount { usd, tokens } } else { Amount::NONE });
+        return Means::Enough(if counts {
+            Amount { usd, tokens }
+        } else {
+            Amount::NONE
+        });
     }
     match env.spent_out(team, at) {
         None => Means::Tied,

@@ -26,26 +26,41 @@ impl Driver {
 
     /// Answers one question. A guest that is gone does not listen any more; that is no error.
     pub(super) fn answer(&mut self, question: Question) -> Result<(), DriverError> {
-        let Question { attempt: AttemptId { role, .. }, ask, allowance, reply } = question;
+        let Question {
+            attempt: AttemptId { role, .. },
+            ask,
+            allowance,
+            reply,
+        } = question;
         let stepper = self.journal.stepper();
         let (team, env) = (stepper.team(), stepper.env());
         let answer = match ask {
-            Ask::Get { scope, key, seen, pending } => {
+            Ask::Get {
+                scope,
+                key,
+                seen,
+                pending,
+            } => {
                 let value = env.read(team, (role, &scope, &key), seen, &pending);
                 Answer::Value(value.ok_or_else(|| self.no_scope(&scope)))
             }
-            Ask::Keys { scope, pending } => {
-                Answer::Keys(env.keys(team, role, &scope, &pending).ok_or_else(|| self.no_scope(&scope)))
-            }
-            Ask::Recent { limit, label } => {
-                Answer::Messages(self.journal.remembered(role, label.as_deref(), limit as usize))
-            }
+            Ask::Keys { scope, pending } => Answer::Keys(
+                env.keys(team, role, &scope, &pending)
+                    .ok_or_else(|| self.no_scope(&scope)),
+            ),
+            Ask::Recent { limit, label } => Answer::Messages(self.journal.remembered(
+                role,
+                label.as_deref(),
+                limit as usize,
+            )),
             Ask::Now => self.time(role, "")?,
             Ask::Start => self.time(role, START)?,
             Ask::Random { length } => Answer::Bytes(Ok(self.random(role, length)?)),
             Ask::Person(question) => return self.consult(role, &question, reply),
             Ask::Complete(requests) => {
-                let calls = requests.into_iter().map(|request| Outward::Complete(self.of_model(request)));
+                let calls = requests
+                    .into_iter()
+                    .map(|request| Outward::Complete(self.of_model(request)));
                 let calls = calls.collect();
                 return self.call(role, calls, allowance, reply);
             }
@@ -61,14 +76,36 @@ impl Driver {
 
     /// The model that answers is part of the request, so that another one's reply is not served for it.
     fn of_model(&self, request: llm::Request) -> llm::Request {
-        let default = || self.equipment.models.as_ref()?.default_model().map(str::to_owned);
-        llm::Request { model: request.model.clone().or_else(default), ..request }
+        let default = || {
+            self.equipment
+                .models
+                .as_ref()?
+                .default_model()
+                .map(str::to_owned)
+        };
+        llm::Request {
+            model: request.model.clone().or_else(default),
+            ..request
+        }
     }
 
     fn no_scope(&self, name: &str) -> HostError {
-        let scopes: Vec<_> = self.journal.stepper().team().scopes.keys().map(|s| format!("`{s}`")).collect();
-        let known = if scopes.is_empty() { String::new() } else { format!(", {}", scopes.join(", ")) };
-        let message = format!("there is no scope `{name}`; scopes are `role`{known}; add `[env.scope.{name}]`");
+        let scopes: Vec<_> = self
+            .journal
+            .stepper()
+            .team()
+            .scopes
+            .keys()
+            .map(|s| format!("`{s}`"))
+            .collect();
+        let known = if scopes.is_empty() {
+            String::new()
+        } else {
+            format!(", {}", scopes.join(", "))
+        };
+        let message = format!(
+            "there is no scope `{name}`; scopes are `role`{known}; add `[env.scope.{name}]`"
+        );
         HostError::new(HostErrorKind::Invalid, message).caused_by(FaultCause::NoScope)
     }
 
@@ -83,7 +120,10 @@ impl Driver {
         let answer = self.recorded(role, HostCallKind::Random, &request, |attempt| {
             attempt.draws += 1;
             let seed = format!("{}/{}/{}", attempt.seed(), attempt.number(), attempt.draws);
-            Json::from(serde_json::Value::from(hex(&stretch(&seed, length as usize))))
+            Json::from(serde_json::Value::from(hex(&stretch(
+                &seed,
+                length as usize,
+            ))))
         })?;
         Ok(answer.value().as_str().map(unhex).unwrap_or_default())
     }
@@ -96,19 +136,43 @@ impl Driver {
         request: &str,
         make: impl FnOnce(&mut Attempt) -> Json,
     ) -> Result<Json, DriverError> {
-        let Some(attempt) = self.attempts.get_mut(&role) else { return Ok(Json::null()) };
+        let Some(attempt) = self.attempts.get_mut(&role) else {
+            return Ok(Json::null());
+        };
         let (call, source) = match attempt.recall(kind, request) {
             Some(call) => (call, Source::Recorded),
             None => {
                 let response = make(attempt);
-                let (request, cost, tokens, outcome) = (request.into(), Usd::ZERO, 0, Outcome::Answered);
-                (HostCall { kind, request, response, cost, tokens, outcome, finish: None }, Source::Live)
+                let (request, cost, tokens, outcome) =
+                    (request.into(), Usd::ZERO, 0, Outcome::Answered);
+                (
+                    HostCall {
+                        kind,
+                        request,
+                        response,
+                        cost,
+                        tokens,
+                        outcome,
+                        finish: None,
+                    },
+                    Source::Live,
+                )
             }
         };
         let response = call.response.clone();
         let work = attempt.work();
-        let what = if kind == HostCallKind::Random { format!("{request} bytes") } else { "the time".into() };
-        self.journal.stage(Event::HostCalled { role, work, call, source, what })?;
+        let what = if kind == HostCallKind::Random {
+            format!("{request} bytes")
+        } else {
+            "the time".into()
+        };
+        self.journal.stage(Event::HostCalled {
+            role,
+            work,
+            call,
+            source,
+            what,
+        })?;
         self.journal.flush()?;
         Ok(response)
     }
@@ -117,10 +181,16 @@ impl Driver {
 /// As many bytes as wanted from a seed.
 fn stretch(seed: &str, length: usize) -> Vec<u8> {
     let block = |i: usize| sha256(format!("{seed}/{i}"));
-    (0..length.div_ceil(32)).flat_map(block).take(length).collect()
+    (0..length.div_ceil(32))
+        .flat_map(block)
+        .take(length)
+        .collect()
 }
 
 pub(super) fn unhex(text: &str) -> Vec<u8> {
-    let pair = |i: usize| text.get(i..i + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
+    let pair = |i: usize| {
+        text.get(i..i + 2)
+            .and_then(|pair| u8::from_str_radix(pair, 16).ok())
+    };
     (0..text.len()).step_by(2).map_while(pair).collect()
 }

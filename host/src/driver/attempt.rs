@@ -60,8 +60,15 @@ pub(super) struct Ending {
 }
 
 impl Attempt {
-    fn new(id: AttemptId, mut call: Invocation, plugin: Option<Arc<Plugin>>, begun: &[Begun]) -> Self {
-        let orphans = begun.iter().filter(|begun| call.journal == Journal::Keep && begun.result == Known::No);
+    fn new(
+        id: AttemptId,
+        mut call: Invocation,
+        plugin: Option<Arc<Plugin>>,
+        begun: &[Begun],
+    ) -> Self {
+        let orphans = begun
+            .iter()
+            .filter(|begun| call.journal == Journal::Keep && begun.result == Known::No);
         Self {
             id,
             orphans: orphans.map(|begun| begun.intent.request.clone()).collect(),
@@ -109,20 +116,30 @@ impl Attempt {
 
     /// The first recorded call that matches, once.
     pub(super) fn recall(&mut self, kind: HostCallKind, request: &str) -> Option<HostCall> {
-        let fits = |call: &HostCall| call.kind == kind && call.request == request && is_answered(call);
+        let fits =
+            |call: &HostCall| call.kind == kind && call.request == request && is_answered(call);
         let at = self.recorded.iter().position(fits)?;
         Some(self.recorded.remove(at))
     }
 
     /// Numbers a request among its equals, and finds the record that answers it.
-    pub(super) fn next_call(&mut self, kind: HostCallKind, digest: &str, is_write: bool) -> Occurrence {
+    pub(super) fn next_call(
+        &mut self,
+        kind: HostCallKind,
+        digest: &str,
+        is_write: bool,
+    ) -> Occurrence {
         self.made.next((kind, digest), is_write, &mut self.recorded)
     }
 
     /// The key of a write: the same for the same occurrence of the same request in every attempt, and another one for
     /// every other, so that no service takes one request for a repetition of another.
     pub(super) fn write_key(&self, digest: &str, nth: u32) -> String {
-        format!("{}/{}/{nth}", self.key(), digest.get(..KEY_DIGITS).unwrap_or(digest))
+        format!(
+            "{}/{}/{nth}",
+            self.key(),
+            digest.get(..KEY_DIGITS).unwrap_or(digest)
+        )
     }
 
     /// A write whose answer was lost is made again.
@@ -132,13 +149,24 @@ impl Attempt {
 
     /// Writes of earlier attempts that this one, which succeeds, did not make: their places among those begun.
     pub(super) fn unclaimed(&self, begun: &[Begun]) -> Vec<(u32, String)> {
-        let mut left: Vec<&str> =
-            self.recorded.iter().filter(|call| is_answered(call)).map(|call| call.request.as_str()).collect();
+        let mut left: Vec<&str> = self
+            .recorded
+            .iter()
+            .filter(|call| is_answered(call))
+            .map(|call| call.request.as_str())
+            .collect();
         let mut orphans: Vec<&str> = self.orphans.iter().map(String::as_str).collect();
         let mut unclaimed = Vec::new();
         for (place, begun) in (0..).zip(begun) {
-            let among = if begun.result == Known::Recorded { &mut left } else { &mut orphans };
-            if let Some(at) = among.iter().position(|request| *request == begun.intent.request) {
+            let among = if begun.result == Known::Recorded {
+                &mut left
+            } else {
+                &mut orphans
+            };
+            if let Some(at) = among
+                .iter()
+                .position(|request| *request == begun.intent.request)
+            {
                 among.remove(at);
                 unclaimed.push((place, begun.intent.what.clone()));
             }
@@ -150,7 +178,10 @@ impl Attempt {
 impl Driver {
     /// Prepares an attempt. Nothing happens until the future is polled.
     pub(super) fn attempt(&mut self, call: Invocation) -> (Attempt, BoxFuture<'static, Ending>) {
-        let attempt = AttemptId { role: call.role, serial: self.attempts_made };
+        let attempt = AttemptId {
+            role: call.role,
+            serial: self.attempts_made,
+        };
         self.attempts_made += 1;
         let id = call.role;
         let team = self.journal.stepper().team().clone();
@@ -176,13 +207,17 @@ impl Driver {
                     Box::pin(async move { running.await.result.map(succeeded) })
                 }
                 _ => {
-                    let fault = Fault::new(FaultKind::Host, "the host was given no component for this call");
+                    let fault = Fault::new(
+                        FaultKind::Host,
+                        "the host was given no component for this call",
+                    );
                     Box::pin(async move { Err(fault) })
                 }
             },
             None => {
                 let candidates = self.candidates(role, id);
-                let request = think::think_request(&profile(role), &candidates, &call.news, &call.outputs);
+                let request =
+                    think::think_request(&profile(role), &candidates, &call.news, &call.outputs);
                 let choice = choose(gateway, request, candidates.len());
                 Box::pin(async move { Ok((choice.await?, (Vec::new(), Blobs::new()))) })
             }
@@ -192,7 +227,11 @@ impl Driver {
                 Ok((finished, files)) => (Ok(finished), files),
                 Err(fault) => (Err(fault), Default::default()),
             };
-            Ending { attempt, result, files }
+            Ending {
+                attempt,
+                result,
+                files,
+            }
         });
         let plugin = slot.and_then(|place| self.equipment.plugins.get(&place).cloned());
         let activation = self.journal.env().role(id).activation.as_ref();
@@ -203,27 +242,49 @@ impl Driver {
     fn entry(&self, role: &Role, call: &Invocation) -> Entry {
         let name = |action: ActionId| role.action(action).name.clone();
         match call.work {
-            Work::Think { round } => Entry::Choose { round, candidates: self.candidates(role, call.role) },
+            Work::Think { round } => Entry::Choose {
+                round,
+                candidates: self.candidates(role, call.role),
+            },
             Work::Answer => unreachable!("no component answers for a person"),
-            Work::Plan => Entry::Plan { action: name(ActionId(0)), index: 0 },
-            Work::Act { action, .. } => {
-                Entry::Run { action: name(action), index: u32::from(action.0), task: call.task.clone() }
-            }
+            Work::Plan => Entry::Plan {
+                action: name(ActionId(0)),
+                index: 0,
+            },
+            Work::Act { action, .. } => Entry::Run {
+                action: name(action),
+                index: u32::from(action.0),
+                task: call.task.clone(),
+            },
         }
     }
 
     fn candidates(&self, role: &Role, id: RoleId) -> Vec<Candidate> {
         let candidate = |(index, action): (usize, &strata_core::team::Action)| {
-            let slot = Slot { role: id, part: Part::Action(ActionId(index as u16)) };
-            let description = self.equipment.descriptions.get(&slot).cloned().unwrap_or_default();
-            Candidate { name: action.name.clone(), description }
+            let slot = Slot {
+                role: id,
+                part: Part::Action(ActionId(index as u16)),
+            };
+            let description = self
+                .equipment
+                .descriptions
+                .get(&slot)
+                .cloned()
+                .unwrap_or_default();
+            Candidate {
+                name: action.name.clone(),
+                description,
+            }
         };
         role.actions.iter().enumerate().map(candidate).collect()
     }
 }
 
 /// Runs an attempt on another thread; it ends when the returned future is dropped.
-pub(super) fn elsewhere(attempt: &Attempt, ending: BoxFuture<'static, Ending>) -> BoxFuture<'static, Ending> {
+pub(super) fn elsewhere(
+    attempt: &Attempt,
+    ending: BoxFuture<'static, Ending>,
+) -> BoxFuture<'static, Ending> {
     struct AbortOnDrop(tokio::task::JoinHandle<Ending>);
     impl Drop for AbortOnDrop {
         fn drop(&mut self) {
@@ -236,33 +297,65 @@ pub(super) fn elsewhere(attempt: &Attempt, ending: BoxFuture<'static, Ending>) -
         (&mut task.0).await.unwrap_or_else(|error| {
             // A panic is a bug of the host, and no failure of the action's: it ends the run, as where it shows on this
             // thread.
-            let error = error.try_into_panic().map_or_else(|error| error, |panic| std::panic::resume_unwind(panic));
-            let fault = Fault::new(FaultKind::Host, format!("the host gave the action up: {error}"));
-            Ending { attempt, result: Err(fault), files: Default::default() }
+            let error = error
+                .try_into_panic()
+                .map_or_else(|error| error, |panic| std::panic::resume_unwind(panic));
+            let fault = Fault::new(
+                FaultKind::Host,
+                format!("the host gave the action up: {error}"),
+            );
+            Ending {
+                attempt,
+                result: Err(fault),
+                files: Default::default(),
+            }
         })
     })
 }
 
 /// Lets the team's model choose the next action.
-async fn choose(gateway: Gateway, request: crate::services::llm::Request, actions: usize) -> Result<Finished, Fault> {
+async fn choose(
+    gateway: Gateway,
+    request: crate::services::llm::Request,
+    actions: usize,
+) -> Result<Finished, Fault> {
     let reply = match gateway.ask(Ask::Complete(vec![request])).await {
         Some(Answer::Replies(mut replies)) => replies.pop(),
         _ => None,
     };
     let gone = || HostError::new(HostErrorKind::Upstream, "the host is stopping");
     let reply = reply.unwrap_or_else(|| Err(gone())).map_err(|error| {
-        let kind = if error.kind == HostErrorKind::Denied { FaultKind::Denied } else { FaultKind::Host };
+        let kind = if error.kind == HostErrorKind::Denied {
+            FaultKind::Denied
+        } else {
+            FaultKind::Host
+        };
         Fault::new(kind, error.message).caused_by(error.cause.unwrap_or_default())
     })?;
-    let choice = think::parse_choice(&reply, actions).map_err(|why| Fault::new(FaultKind::Think, why))?;
+    let choice =
+        think::parse_choice(&reply, actions).map_err(|why| Fault::new(FaultKind::Think, why))?;
     Ok(Finished::Chosen(choice))
 }
 
 fn succeeded(returned: Returned) -> Succeeded {
-    let Returned { value, emissions, writes, files, blobs } = returned;
+    let Returned {
+        value,
+        emissions,
+        writes,
+        files,
+        blobs,
+    } = returned;
     let finished = match value {
-        Value::Output(output) => Finished::Returned { output, emissions, writes },
-        Value::Tasks(tasks) => Finished::Planned { tasks, emissions, writes },
+        Value::Output(output) => Finished::Returned {
+            output,
+            emissions,
+            writes,
+        },
+        Value::Tasks(tasks) => Finished::Planned {
+            tasks,
+            emissions,
+            writes,
+        },
         Value::Choice(choice) => Finished::Chosen(choice),
     };
     (finished, (files, blobs))

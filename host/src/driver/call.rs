@@ -102,17 +102,30 @@ impl Outward {
     /// What it is, for people, in a line.
     fn told(&self) -> String {
         match self {
-            Self::Complete(request) => told(request.messages.last().map_or("", |turn| &turn.content)),
+            Self::Complete(request) => {
+                told(request.messages.last().map_or("", |turn| &turn.content))
+            }
             Self::Fetch(request) => told(&request.told()),
         }
     }
 
     /// What is to be known before it is made, where it may change the world.
     fn intent(&self, request: &str) -> Option<Intent> {
-        let Self::Fetch(fetch) = self else { return None };
-        let again = if fetch.key.is_some() { Again::Repeat } else { Again::Ask };
+        let Self::Fetch(fetch) = self else {
+            return None;
+        };
+        let again = if fetch.key.is_some() {
+            Again::Repeat
+        } else {
+            Again::Ask
+        };
         let (kind, request) = (self.kind(), request.to_owned());
-        fetch.is_write().then(|| Intent { kind, request, what: fetch.told(), again })
+        fetch.is_write().then(|| Intent {
+            kind,
+            request,
+            what: fetch.told(),
+            again,
+        })
     }
 }
 
@@ -126,24 +139,38 @@ impl Driver {
         allowance: Allowance,
         reply: oneshot::Sender<Answer>,
     ) -> Result<(), DriverError> {
-        let Some(attempt) = self.attempts.get_mut(&role) else { return Ok(()) };
+        let Some(attempt) = self.attempts.get_mut(&role) else {
+            return Ok(());
+        };
         let work = attempt.work();
         let kind = calls.first().map_or(HostCallKind::Llm, Outward::kind);
         let (mut answers, mut events) = (Vec::new(), Vec::new());
         let (mut live, mut waiting) = (Vec::new(), VecDeque::new());
         for (nth, call) in calls.into_iter().enumerate() {
             let digest = call.digest(self.journal.env());
-            let Occurrence { nth: equal, name: request, recorded } =
-                attempt.next_call(call.kind(), &digest, call.is_write());
+            let Occurrence {
+                nth: equal,
+                name: request,
+                recorded,
+            } = attempt.next_call(call.kind(), &digest, call.is_write());
             if let Some(recorded) = recorded {
                 answers.push(Some(Ok(recorded.response.clone())));
                 let (source, what) = (Source::Recorded, call.told());
-                events.push(Event::HostCalled { role, work, call: recorded, source, what });
+                events.push(Event::HostCalled {
+                    role,
+                    work,
+                    call: recorded,
+                    source,
+                    what,
+                });
                 continue;
             }
             answers.push(None);
             let intent = call.intent(&request);
-            let key = intent.as_ref().map(|_| attempt.write_key(&digest, equal)).unwrap_or_default();
+            let key = intent
+                .as_ref()
+                .map(|_| attempt.write_key(&digest, equal))
+                .unwrap_or_default();
             if let Some(intent) = intent {
                 attempt.claim(&request);
                 events.push(Event::HostCallBegun { role, work, intent });
@@ -153,17 +180,28 @@ impl Driver {
                 Outward::Fetch(_) => live.push((nth, request, call, key)),
             }
         }
-        events.into_iter().try_for_each(|event| self.journal.stage(event))?;
+        events
+            .into_iter()
+            .try_for_each(|event| self.journal.stage(event))?;
         if !live.is_empty() {
             // From here on the world may know of it.
             self.journal.flush()?;
         }
-        let Some(attempt) = self.attempts.get_mut(&role) else { return Ok(()) };
-        let batch = attempt.batch.insert(Batch { kind, answers, waiting, allowance, reply });
+        let Some(attempt) = self.attempts.get_mut(&role) else {
+            return Ok(());
+        };
+        let batch = attempt.batch.insert(Batch {
+            kind,
+            answers,
+            waiting,
+            allowance,
+            reply,
+        });
         if !batch.is_complete() {
             batch.use_up();
         }
-        live.into_iter().for_each(|(nth, request, call, key)| self.take_off(role, (nth, key), request, call));
+        live.into_iter()
+            .for_each(|(nth, request, call, key)| self.take_off(role, (nth, key), request, call));
         self.make_waiting()?;
         self.journal.flush()?;
         self.reply(role);
@@ -171,14 +209,31 @@ impl Driver {
     }
 
     /// Lets a call leave: the `nth` of those that are made together, under this key.
-    pub(super) fn take_off(&mut self, role: RoleId, (nth, key): (usize, String), request: String, call: Outward) {
-        let Some(attempt) = self.attempts.get_mut(&role) else { return };
+    pub(super) fn take_off(
+        &mut self,
+        role: RoleId,
+        (nth, key): (usize, String),
+        request: String,
+        call: Outward,
+    ) {
+        let Some(attempt) = self.attempts.get_mut(&role) else {
+            return;
+        };
         let (id, kind, weight, what) = (attempt.id(), call.kind(), call.weight(), call.told());
-        let departure = if kind == HostCallKind::Llm { Departure::ahead() } else { Departure::over() };
+        let departure = if kind == HostCallKind::Llm {
+            Departure::ahead()
+        } else {
+            Departure::over()
+        };
         let given_up = attempt.flights.take_off(weight, departure.clone());
         let name = &self.journal.stepper().team().role(role).name;
-        let listener = self.audience.as_ref().and_then(|audience| audience(name, kind));
-        let hearing = listener.map_or_else(Hearing::default, Hearing::by).of(departure);
+        let listener = self
+            .audience
+            .as_ref()
+            .and_then(|audience| audience(name, kind));
+        let hearing = listener
+            .map_or_else(Hearing::default, Hearing::by)
+            .of(departure);
         let making = making(&self.equipment, attempt, call, key, hearing);
         let models = self.equipment.models.clone();
         let span = self.journal.spans().host_call(role, kind, &what);
@@ -191,15 +246,45 @@ impl Driver {
                     GivenUp::Unheard => None,
                 },
             };
-            Served { attempt: id, nth, kind, request, what, weight, span, made }
+            Served {
+                attempt: id,
+                nth,
+                kind,
+                request,
+                what,
+                weight,
+                span,
+                made,
+            }
         }));
     }
 
     /// Records a call that came back, and hands it to the guest.
     pub(super) fn served(&mut self, served: Served) -> Result<(), DriverError> {
-        let Served { attempt: id, nth, kind, request, what, weight, span, made } = served;
+        let Served {
+            attempt: id,
+            nth,
+            kind,
+            request,
+            what,
+            weight,
+            span,
+            made,
+        } = served;
         let (role, ours) = (id.role, self.running(id));
-        let (Some(attempt), Some(Made { given, outcome, cost, tokens, finish })) = (ours, made) else { return Ok(()) };
+        let (
+            Some(attempt),
+            Some(Made {
+                given,
+                outcome,
+                cost,
+                tokens,
+                finish,
+            }),
+        ) = (ours, made)
+        else {
+            return Ok(());
+        };
         let work = attempt.work();
         let response = match &given {
             Ok(response) => response.clone(),
@@ -210,16 +295,35 @@ impl Driver {
         }
         attempt.flights.land(weight);
         let over = attempt.ended.is_some() && !attempt.flights.is_heavy();
-        let call = HostCall { kind, request, response, cost, tokens, outcome, finish };
+        let call = HostCall {
+            kind,
+            request,
+            response,
+            cost,
+            tokens,
+            outcome,
+            finish,
+        };
         spans::answered(&span, &call);
-        self.journal.stage(Event::HostCalled { role, work, call, source: Source::Live, what })?;
+        self.journal.stage(Event::HostCalled {
+            role,
+            work,
+            call,
+            source: Source::Live,
+            what,
+        })?;
         if over {
             // Its attempt was kept open for this.
             self.conclude(role)?;
         }
         // What was held back for it is free, as far as it was not used up.
         self.make_waiting()?;
-        if self.attempts.get(&role).and_then(|attempt| attempt.batch.as_ref()).is_some_and(Batch::is_complete) {
+        if self
+            .attempts
+            .get(&role)
+            .and_then(|attempt| attempt.batch.as_ref())
+            .is_some_and(Batch::is_complete)
+        {
             self.journal.flush()?;
             self.reply(role);
         }
@@ -228,8 +332,14 @@ impl Driver {
 
     /// Hands answers to the guest once all of them are there.
     pub(super) fn reply(&mut self, role: RoleId) {
-        let Some(attempt) = self.attempts.get_mut(&role) else { return };
-        attempt.batch.take_if(|batch| batch.is_complete()).into_iter().for_each(Batch::answer);
+        let Some(attempt) = self.attempts.get_mut(&role) else {
+            return;
+        };
+        attempt
+            .batch
+            .take_if(|batch| batch.is_complete())
+            .into_iter()
+            .for_each(Batch::answer);
     }
 }
 
@@ -248,8 +358,17 @@ const KEPT_REPLY_BYTES: usize = 1 << 20;
 /// What is recorded of a call that was given up before it left, or left again.
 fn unsent(models: Option<&Models>, used: Tokens) -> Made {
     let (cost, tokens) = models.map(|models| models.charge(used)).unwrap_or_default();
-    let error = HostError::new(HostErrorKind::Upstream, "the attempt ended before the request was sent, or sent again");
-    Made { given: Err(error), outcome: Outcome::Failed, cost, tokens, finish: None }
+    let error = HostError::new(
+        HostErrorKind::Upstream,
+        "the attempt ended before the request was sent, or sent again",
+    );
+    Made {
+        given: Err(error),
+        outcome: Outcome::Failed,
+        cost,
+        tokens,
+        finish: None,
+    }
 }
 
 /// Makes a call. `key` goes with a write that has none of its own; a model's reply is heard by `hearing`.
@@ -260,7 +379,10 @@ fn making(
     key: String,
     hearing: Hearing,
 ) -> BoxFuture<'static, Made> {
-    let allowance = attempt.batch.as_ref().map_or_else(Allowance::unlimited, |batch| batch.allowance.clone());
+    let allowance = attempt
+        .batch
+        .as_ref()
+        .map_or_else(Allowance::unlimited, |batch| batch.allowance.clone());
     match call {
         Outward::Complete(request) => {
             let models = equipment.models.clone();
@@ -275,7 +397,11 @@ fn making(
                     };
                 };
                 match models.complete_heard(&request, hearing).await {
-                    Ok(Completed { reply, cost, tokens }) => {
+                    Ok(Completed {
+                        reply,
+                        cost,
+                        tokens,
+                    }) => {
                         let (bytes, finish) = (of_reply(&reply), Some(reply.finish));
                         let (given, outcome) = match allowance.take(bytes) {
                             Err(error) if bytes > KEPT_REPLY_BYTES => (Err(error), Outcome::Failed),
@@ -284,24 +410,48 @@ fn making(
                                 (Ok(Json::from(reply)), Outcome::Answered)
                             }
                         };
-                        Made { given, outcome, cost, tokens, finish }
+                        Made {
+                            given,
+                            outcome,
+                            cost,
+                            tokens,
+                            finish,
+                        }
                     }
-                    Err(Failed { error, cost, tokens, finish }) => {
-                        Made { given: Err(error), outcome: Outcome::Failed, cost, tokens, finish }
-                    }
+                    Err(Failed {
+                        error,
+                        cost,
+                        tokens,
+                        finish,
+                    }) => Made {
+                        given: Err(error),
+                        outcome: Outcome::Failed,
+                        cost,
+                        tokens,
+                        finish,
+                    },
                 }
             })
         }
         Outward::Fetch(request) => {
             let (client, plugin) = (equipment.http.clone(), attempt.plugin());
             Box::pin(async move {
-                let grants = plugin.as_ref().map_or(&[][..], |plugin| &plugin.grants.http);
-                let (given, outcome) = match client.fetch(&request, grants, &key, &allowance).await {
+                let grants = plugin
+                    .as_ref()
+                    .map_or(&[][..], |plugin| &plugin.grants.http);
+                let (given, outcome) = match client.fetch(&request, grants, &key, &allowance).await
+                {
                     Ok(response) => (Ok(response.to_json()), Outcome::Answered),
                     Err(failed) if failed.sent == Sent::No => (Err(failed.error), Outcome::Failed),
                     Err(failed) => (Err(failed.error), Outcome::Unknown),
                 };
-                Made { given, outcome, cost: Usd::ZERO, tokens: 0, finish: None }
+                Made {
+                    given,
+                    outcome,
+                    cost: Usd::ZERO,
+                    tokens: 0,
+                    finish: None,
+                }
             })
         }
     }

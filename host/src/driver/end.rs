@@ -23,7 +23,9 @@ impl Driver {
     /// has to pay twice, or to wonder whether something was done.
     pub(super) fn ended(&mut self, ending: Ending) -> Result<(), DriverError> {
         // One that asked a person is no longer among them.
-        let Some(attempt) = self.running(ending.attempt) else { return Ok(()) };
+        let Some(attempt) = self.running(ending.attempt) else {
+            return Ok(());
+        };
         attempt.ended = Some(ending.result);
         (attempt.files, attempt.blobs) = ending.files;
         attempt.flights.lighten();
@@ -53,12 +55,24 @@ impl Driver {
 
     /// Records the end of an attempt. What is still under way is given up.
     pub(super) fn conclude(&mut self, role: RoleId) -> Result<(), DriverError> {
-        let Some(attempt) = self.attempts.remove(&role) else { return Ok(()) };
-        let stopped = || Err(Fault::new(FaultKind::Interrupted, "stopped before it ended"));
+        let Some(attempt) = self.attempts.remove(&role) else {
+            return Ok(());
+        };
+        let stopped = || {
+            Err(Fault::new(
+                FaultKind::Interrupted,
+                "stopped before it ended",
+            ))
+        };
         let result = attempt.ended.clone().unwrap_or_else(stopped);
-        let Some(event) = self.journal.stepper().call_ended(role, result) else { return Ok(()) };
+        let Some(event) = self.journal.stepper().call_ended(role, result) else {
+            return Ok(());
+        };
         match &event {
-            Event::CallFailed { retry_ms: Some(pause), .. } => {
+            Event::CallFailed {
+                retry_ms: Some(pause),
+                ..
+            } => {
                 let pause = Duration::from_millis(u64::from(*pause));
                 self.arrivals.push(Box::pin(async move {
                     tokio::time::sleep(pause).await;
@@ -67,13 +81,22 @@ impl Driver {
             }
             Event::CallFinished { work, .. } => {
                 let activation = self.journal.env().role(role).activation.as_ref();
-                let writes = activation.map(|activation| attempt.unclaimed(&activation.current.begun));
+                let writes =
+                    activation.map(|activation| attempt.unclaimed(&activation.current.begun));
                 if let Some(writes) = writes.filter(|writes| !writes.is_empty()) {
-                    self.journal.stage(Event::WritesUnclaimed { role, work: *work, writes })?;
+                    self.journal.stage(Event::WritesUnclaimed {
+                        role,
+                        work: *work,
+                        writes,
+                    })?;
                 }
                 if !attempt.files.is_empty() {
                     self.journal.keep(attempt.blobs);
-                    self.journal.stage(Event::FilesWritten { role, work: *work, files: attempt.files })?;
+                    self.journal.stage(Event::FilesWritten {
+                        role,
+                        work: *work,
+                        files: attempt.files,
+                    })?;
                 }
             }
             _ => {}
@@ -85,9 +108,17 @@ impl Driver {
     pub(super) async fn interrupt(&mut self) -> Result<Status, DriverError> {
         // Dropping the futures ends the attempts, wherever they run.
         self.arrivals = FuturesUnordered::new();
-        self.attempts.values_mut().for_each(|attempt| attempt.flights.lighten());
-        if self.attempts.values().any(|attempt| attempt.flights.is_heavy()) {
-            tracing::warn!("stopped while calls are under way; waiting up to {GRACE:?} for their answers");
+        self.attempts
+            .values_mut()
+            .for_each(|attempt| attempt.flights.lighten());
+        if self
+            .attempts
+            .values()
+            .any(|attempt| attempt.flights.is_heavy())
+        {
+            tracing::warn!(
+                "stopped while calls are under way; waiting up to {GRACE:?} for their answers"
+            );
         }
         self.wait_for_answers().await?;
         for role in self.attempts.keys().copied().collect::<Vec<_>>() {
@@ -95,7 +126,8 @@ impl Driver {
         }
         // A file that cannot be put in its place keeps nothing else from being saved.
         let placed = self.place();
-        self.journal.stage(self.journal.stepper().ended(Status::Interrupted))?;
+        self.journal
+            .stage(self.journal.stepper().ended(Status::Interrupted))?;
         self.journal.flush()?;
         placed.map(|()| Status::Interrupted)
     }
@@ -105,7 +137,10 @@ impl Driver {
         let mut enough = std::pin::pin!(tokio::time::sleep(GRACE));
         while self.is_heard_out()
             || !self.handing.is_empty()
-            || self.attempts.values().any(|attempt| attempt.flights.is_heavy())
+            || self
+                .attempts
+                .values()
+                .any(|attempt| attempt.flights.is_heavy())
         {
             tokio::select! {
                 // Answers that are there already count, also where the time is over: there are only so many of them. What

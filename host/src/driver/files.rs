@@ -15,8 +15,15 @@ impl Driver {
     /// How an attempt of a role sees files.
     pub(super) fn view(&self, role: RoleId) -> Arc<View> {
         let base = self.equipment.directories.base().to_path_buf();
-        let files = self.then.clone().unwrap_or_else(|| self.journal.env().files_seen_by(role));
-        Arc::new(View { base, files, own: self.equipment.directories.own().clone() })
+        let files = self
+            .then
+            .clone()
+            .unwrap_or_else(|| self.journal.env().files_seen_by(role));
+        Arc::new(View {
+            base,
+            files,
+            own: self.equipment.directories.own().clone(),
+        })
     }
 
     /// The bytes of a file that is kept.
@@ -29,7 +36,9 @@ impl Driver {
     /// is faster.
     pub(super) fn place(&mut self) -> Result<(), DriverError> {
         let pending = &self.journal.env().files.pending;
-        let watched = pending.iter().position(|placement| self.is_watched(&placement.path));
+        let watched = pending
+            .iter()
+            .position(|placement| self.is_watched(&placement.path));
         // Only of these: many others may wait for long, and this is looked at whenever something happens.
         let pending = pending[..watched.unwrap_or(pending.len())].to_vec();
         if pending.is_empty() {
@@ -67,7 +76,9 @@ impl Driver {
             self.journal.stage(Event::FilesPlaced { count, aside })?;
         } else {
             // No event will tell of these: the files in whose place they were are found there next time.
-            aside.iter().for_each(|(path, name)| tracing::warn!("`{path}` was changed by somebody; kept as `{name}`"));
+            aside.iter().for_each(|(path, name)| {
+                tracing::warn!("`{path}` was changed by somebody; kept as `{name}`")
+            });
         }
         failed
     }
@@ -79,7 +90,10 @@ impl Driver {
             Content::Absent | Content::Directory => None,
         };
         let known = |digest: &strata_core::id::Digest| matches!(store.blob(digest), Ok(Some(_)));
-        Ok(self.equipment.directories.place(placement, bytes.as_deref(), known)?)
+        Ok(self
+            .equipment
+            .directories
+            .place(placement, bytes.as_deref(), known)?)
     }
 
     /// Whether a running attempt could see what lies at a path, and not because its own role decided it.
@@ -87,10 +101,13 @@ impl Driver {
         let env = self.journal.env();
         let mut running = self.attempts.values();
         running.any(|attempt| {
-            let own = env.open_changes(attempt.role()).any(|(_, change)| change.path == path);
+            let own = env
+                .open_changes(attempt.role())
+                .any(|(_, change)| change.path == path);
             let plugin = attempt.plugin();
-            !own && plugin
-                .is_some_and(|plugin| is_seen_from(self.equipment.directories.base(), &plugin.grants.dirs, path))
+            !own && plugin.is_some_and(|plugin| {
+                is_seen_from(self.equipment.directories.base(), &plugin.grants.dirs, path)
+            })
         })
     }
 }
@@ -99,7 +116,9 @@ impl Driver {
 /// goes first, and what lies in a directory before it. Paths that come again, or in another order, are a row of their own.
 fn in_rows(pending: &[Placement]) -> impl Iterator<Item = Vec<&Placement>> {
     pending.chunk_by(|a, b| a.path < b.path).map(|row| {
-        let (gone, there): (Vec<_>, Vec<_>) = row.iter().partition(|placement| placement.content == Content::Absent);
+        let (gone, there): (Vec<_>, Vec<_>) = row
+            .iter()
+            .partition(|placement| placement.content == Content::Absent);
         gone.into_iter().rev().chain(there).collect()
     })
 }
@@ -112,15 +131,31 @@ mod tests {
     fn what_lies_in_a_directory_goes_before_it_and_all_that_goes_before_what_comes() {
         let check = |pending: &[&str], expected: &[&[&str]]| {
             let placement = |path: &&str| {
-                let content = if path.starts_with('-') { Content::Absent } else { Content::Directory };
-                Placement { path: path.trim_start_matches('-').into(), expected: Content::Absent, content }
+                let content = if path.starts_with('-') {
+                    Content::Absent
+                } else {
+                    Content::Directory
+                };
+                Placement {
+                    path: path.trim_start_matches('-').into(),
+                    expected: Content::Absent,
+                    content,
+                }
             };
             let pending: Vec<Placement> = pending.iter().map(placement).collect();
-            let rows: Vec<Vec<&str>> =
-                in_rows(&pending).map(|row| row.iter().map(|placement| placement.path.as_str()).collect()).collect();
+            let rows: Vec<Vec<&str>> = in_rows(&pending)
+                .map(|row| {
+                    row.iter()
+                        .map(|placement| placement.path.as_str())
+                        .collect()
+                })
+                .collect();
             assert_eq!(rows, expected);
         };
-        check(&["-d", "-d/a", "-d/a/b", "e"], &[&["d/a/b", "d/a", "d", "e"]]);
+        check(
+            &["-d", "-d/a", "-d/a/b", "e"],
+            &[&["d/a/b", "d/a", "d", "e"]],
+        );
         check(&["d", "-d/x"], &[&["d/x", "d"]]);
         // A path that comes again comes in its turn.
         check(&["d", "d/x", "-d", "-d/x"], &[&["d", "d/x"], &["d/x", "d"]]);

@@ -38,7 +38,11 @@ pub(super) struct Waiting {
 impl Batch {
     /// Whether some of them are away from the host.
     pub(super) fn is_away(&self) -> bool {
-        self.answers.iter().filter(|answer| answer.is_none()).count() > self.waiting.len()
+        self.answers
+            .iter()
+            .filter(|answer| answer.is_none())
+            .count()
+            > self.waiting.len()
     }
 
     /// Whether all answers are there.
@@ -57,7 +61,9 @@ impl Batch {
     /// Tells the guest. What is recorded and what was just made is told in the same way.
     pub(super) fn answer(self) {
         let answer = match self.kind {
-            HostCallKind::Http => Answer::Responses(told(self.answers, |json| http::Response::from_json(&json))),
+            HostCallKind::Http => {
+                Answer::Responses(told(self.answers, |json| http::Response::from_json(&json)))
+            }
             _ => Answer::Replies(told(self.answers, |json| {
                 serde_json::from_value(json.value()).map_err(|error| error.to_string())
             })),
@@ -67,10 +73,27 @@ impl Batch {
     }
 }
 
-fn told<T>(answers: Vec<Option<Given>>, read: impl Fn(Json) -> Result<T, String>) -> Vec<Result<T, HostError>> {
-    let lost = || Err(HostError::new(HostErrorKind::Upstream, "the call was not answered"));
-    let unreadable = |why| HostError::new(HostErrorKind::Upstream, format!("cannot read the recorded answer: {why}"));
-    let one = |answer: Option<Given>| answer.unwrap_or_else(lost).and_then(|json| read(json).map_err(unreadable));
+fn told<T>(
+    answers: Vec<Option<Given>>,
+    read: impl Fn(Json) -> Result<T, String>,
+) -> Vec<Result<T, HostError>> {
+    let lost = || {
+        Err(HostError::new(
+            HostErrorKind::Upstream,
+            "the call was not answered",
+        ))
+    };
+    let unreadable = |why| {
+        HostError::new(
+            HostErrorKind::Upstream,
+            format!("cannot read the recorded answer: {why}"),
+        )
+    };
+    let one = |answer: Option<Given>| {
+        answer
+            .unwrap_or_else(lost)
+            .and_then(|json| read(json).map_err(unreadable))
+    };
     answers.into_iter().map(one).collect()
 }
 
@@ -96,7 +119,11 @@ pub(super) struct Flights {
 
 impl Flights {
     pub(super) fn new() -> Self {
-        Self { light: Some(watch::Sender::new(())), heavy: watch::Sender::new(()), heavy_count: 0 }
+        Self {
+            light: Some(watch::Sender::new(())),
+            heavy: watch::Sender::new(()),
+            heavy_count: 0,
+        }
     }
 
     /// A call is made. The future ends when it is to be given up: one of weight only while it is not away, or when nobody
@@ -115,7 +142,9 @@ impl Flights {
             if let Some(light) = light {
                 gone(light).await;
             }
-            let Some(heavy) = heavy else { return GivenUp::Unheard };
+            let Some(heavy) = heavy else {
+                return GivenUp::Unheard;
+            };
             tokio::select! {
                 biased;
                 used = departure.here() => GivenUp::Unsent(used),

@@ -27,24 +27,40 @@ impl Driver {
         question: &Question,
         reply: oneshot::Sender<Answer>,
     ) -> Result<(), DriverError> {
-        let Some(attempt) = self.attempts.get_mut(&role) else { return Ok(()) };
+        let Some(attempt) = self.attempts.get_mut(&role) else {
+            return Ok(());
+        };
         let before = attempt.consulted;
         attempt.consulted += 1;
         let recorded = attempt.recall(HostCallKind::Human, &question.digest());
         let read = |call: &strata_core::event::HostCall| Answered::recorded(&call.response);
-        if let Some((call, answered)) = recorded.and_then(|call| read(&call).map(|answered| (call, answered))) {
+        if let Some((call, answered)) =
+            recorded.and_then(|call| read(&call).map(|answered| (call, answered)))
+        {
             let work = attempt.work();
             let what = told(&question.text);
-            self.journal.stage(Event::HostCalled { role, work, call, source: Source::Recorded, what })?;
+            self.journal.stage(Event::HostCalled {
+                role,
+                work,
+                call,
+                source: Source::Recorded,
+                what,
+            })?;
             self.journal.flush()?;
             let _ = reply.send(Answer::Person(answered));
             return Ok(());
         }
         let stepper = self.journal.stepper();
         // The sandbox has checked it; to do so again would hold up everybody.
-        let request = stepper.request_id(role, before).and_then(|id| question.request(id, now_ms()).ok());
-        let Some(request) = request else { return Ok(()) };
-        let Some(event) = stepper.request_opened(role, request.clone()) else { return Ok(()) };
+        let request = stepper
+            .request_id(role, before)
+            .and_then(|id| question.request(id, now_ms()).ok());
+        let Some(request) = request else {
+            return Ok(());
+        };
+        let Some(event) = stepper.request_opened(role, request.clone()) else {
+            return Ok(());
+        };
         self.journal.stage(event)?;
         self.await_end(role, &request);
         // With nobody left to answer it, the attempt ends and gives back what it held; how does not matter any more.
@@ -55,14 +71,25 @@ impl Driver {
 
     /// Sees to it that every open request ends in time.
     pub(super) fn await_ends(&mut self) {
-        let open: Vec<_> = self.journal.env().requests().map(|(role, request)| (role, request.clone())).collect();
-        open.iter().for_each(|(role, request)| self.await_end(*role, request));
+        let open: Vec<_> = self
+            .journal
+            .env()
+            .requests()
+            .map(|(role, request)| (role, request.clone()))
+            .collect();
+        open.iter()
+            .for_each(|(role, request)| self.await_end(*role, request));
     }
 
     fn await_end(&mut self, role: RoleId, request: &Request) {
-        let Some(end) = request.expires_ms else { return };
+        let Some(end) = request.expires_ms else {
+            return;
+        };
         let pause = Duration::from_millis(u64::try_from(end.saturating_sub(now_ms())).unwrap_or(0));
-        let over = Over { role, request: request.id.clone() };
+        let over = Over {
+            role,
+            request: request.id.clone(),
+        };
         self.arrivals.push(Box::pin(async move {
             tokio::time::sleep(pause).await;
             Arrived::Over(over)
@@ -71,14 +98,24 @@ impl Driver {
 
     /// Ends a request whose time is over, if nobody answered it.
     pub(super) fn over(&mut self, over: Over) -> Result<(), DriverError> {
-        let open = self.journal.env().requests().find(|(role, open)| (*role, &open.id) == (over.role, &over.request));
-        let Some((role, request)) = open.map(|(role, request)| (role, request.clone())) else { return Ok(()) };
+        let open = self
+            .journal
+            .env()
+            .requests()
+            .find(|(role, open)| (*role, &open.id) == (over.role, &over.request));
+        let Some((role, request)) = open.map(|(role, request)| (role, request.clone())) else {
+            return Ok(());
+        };
         if !request.is_over(now_ms()) {
             // The clock was set back, or this was the end of an earlier request with that name.
             self.await_end(role, &request);
             return Ok(());
         }
-        match self.journal.stepper().request_answered(role, request.lapse()) {
+        match self
+            .journal
+            .stepper()
+            .request_answered(role, request.lapse())
+        {
             Some(event) => self.journal.stage(event),
             None => Ok(()),
         }

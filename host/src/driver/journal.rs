@@ -41,7 +41,12 @@ pub struct Journal {
 
 impl Journal {
     /// A journal that goes on with the line `next_line`.
-    pub fn new(stepper: Stepper, store: Box<dyn Store>, next_line: u64, durability: Durability) -> Self {
+    pub fn new(
+        stepper: Stepper,
+        store: Box<dyn Store>,
+        next_line: u64,
+        durability: Durability,
+    ) -> Self {
         let narrator = Narrator::new(stepper.env().shape.clone(), stepper.env().step);
         Self {
             stepper,
@@ -116,7 +121,9 @@ impl Journal {
     /// again. What cannot be written here, `team.db` has.
     pub fn save_if_possible(&mut self) {
         if let Err(error) = self.save() {
-            tracing::warn!("`team.json` stays as it is until the next stop, `team.db` has everything: {error}");
+            tracing::warn!(
+                "`team.json` stays as it is until the next stop, `team.db` has everything: {error}"
+            );
         }
     }
 
@@ -130,7 +137,10 @@ impl Journal {
     fn project(&mut self, durability: Durability) -> Result<(), DriverError> {
         let definition = self.store.definition()?;
         let (team, env) = (self.stepper.team(), self.stepper.env());
-        Ok(self.store.write_team_json(&|out| team_json::write(team, env, &definition, out), durability)?)
+        Ok(self.store.write_team_json(
+            &|out| team_json::write(team, env, &definition, out),
+            durability,
+        )?)
     }
 
     /// The id of the message that came from outside under the same key as this one, if there is one.
@@ -139,7 +149,12 @@ impl Journal {
     }
 
     /// What a role remembers, newest `limit` of it, oldest of them first.
-    pub(super) fn remembered(&mut self, role: RoleId, label: Option<&str>, limit: usize) -> Vec<Arc<Message>> {
+    pub(super) fn remembered(
+        &mut self,
+        role: RoleId,
+        label: Option<&str>,
+        limit: usize,
+    ) -> Vec<Arc<Message>> {
         self.stepper.remembered(role, label, limit)
     }
 
@@ -149,7 +164,12 @@ impl Journal {
         self.stepper.apply(&event)?;
         let time_ms = now_ms();
         let lines = count(&event);
-        self.staged.push(Record { line: self.next_line, lines, time_ms, event });
+        self.staged.push(Record {
+            line: self.next_line,
+            lines,
+            time_ms,
+            event,
+        });
         self.next_line += u64::from(lines);
         Ok(())
     }
@@ -175,7 +195,11 @@ impl Journal {
             return Ok(());
         }
         let hard = self.staged.iter().any(|record| must_last(&record.event));
-        let durability = if hard { self.durability } else { Durability::Process };
+        let durability = if hard {
+            self.durability
+        } else {
+            Durability::Process
+        };
         let timed = self.metrics.as_ref().map(|_| stopwatch());
         if !self.blobs.is_empty() {
             self.store.put_blobs(&std::mem::take(&mut self.blobs))?;
@@ -187,7 +211,12 @@ impl Journal {
         // It is recorded, and is not staged any more.
         let mut recorded = std::mem::take(&mut self.staged);
         self.on_line.tell(&recorded, &mut self.narrator);
-        let committed = |record: &Record| matches!(record.event, Event::StepCommitted { .. } | Event::RunEnded { .. });
+        let committed = |record: &Record| {
+            matches!(
+                record.event,
+                Event::StepCommitted { .. } | Event::RunEnded { .. }
+            )
+        };
         self.keep_house(recorded.iter().any(committed));
         match &mut self.opening {
             Some(opening) => opening.append(&mut recorded),
@@ -209,7 +238,9 @@ impl Journal {
         if self.store.snapshot_due()
             && let Err(error) = self.store.save_snapshot(self.stepper.env())
         {
-            tracing::warn!("the state cannot be saved beside the events, so a resume takes longer: {error}");
+            tracing::warn!(
+                "the state cannot be saved beside the events, so a resume takes longer: {error}"
+            );
         }
     }
 }

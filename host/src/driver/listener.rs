@@ -23,7 +23,12 @@ impl OnLine {
             Self::Each(on_line) => {
                 for record in records {
                     let lines = narrator.tell(&record.event, record.line, record.time_ms);
-                    debug_assert_eq!(lines.len(), record.lines as usize, "{:?} is counted wrong", record.event);
+                    debug_assert_eq!(
+                        lines.len(),
+                        record.lines as usize,
+                        "{:?} is counted wrong",
+                        record.event
+                    );
                     lines.iter().for_each(&mut *on_line);
                 }
             }

@@ -17,13 +17,23 @@ const QUEUE: usize = 64;
 #[derive(Debug)]
 pub(super) enum Order {
     /// Publish a message from outside.
-    Send { message: Box<Message>, reply: oneshot::Sender<Result<Sent, Unserved>> },
+    Send {
+        message: Box<Message>,
+        reply: oneshot::Sender<Result<Sent, Unserved>>,
+    },
     /// Record answers of people.
-    Answer { given: Vec<Given>, reply: oneshot::Sender<Result<Result<Vec<Answered>, AnswerError>, Unserved>> },
+    Answer {
+        given: Vec<Given>,
+        reply: oneshot::Sender<Result<Result<Vec<Answered>, AnswerError>, Unserved>>,
+    },
     /// Tell how the team stands.
-    Look { reply: oneshot::Sender<Box<Stepper>> },
+    Look {
+        reply: oneshot::Sender<Box<Stepper>>,
+    },
     /// Write `team.json`.
-    Save { reply: oneshot::Sender<Result<(), DriverError>> },
+    Save {
+        reply: oneshot::Sender<Result<(), DriverError>>,
+    },
 }
 
 impl Order {
@@ -61,10 +71,17 @@ impl Sent {
 
     /// What the recording of a message says; none for another event.
     fn of(event: &Event, stepper: &Stepper) -> Option<Self> {
-        let Event::MessageSent { routed, .. } = event else { return None };
+        let Event::MessageSent { routed, .. } = event else {
+            return None;
+        };
         let name = |id: &RoleId| stepper.team().role(*id).name.clone();
         let to = routed.to.iter().map(name).collect();
-        Some(Self { id: routed.id.0.clone(), to, dead: routed.dead.clone(), known: false })
+        Some(Self {
+            id: routed.id.0.clone(),
+            to,
+            dead: routed.dead.clone(),
+            known: false,
+        })
     }
 }
 
@@ -72,7 +89,12 @@ impl Journal {
     /// Publishes a message from outside, unless it has come before. It is durable with the next flush.
     pub(crate) fn take_in(&mut self, message: Message) -> Result<Sent, DriverError> {
         if let Some(id) = self.came_before(&message) {
-            return Ok(Sent { id: id.0.clone(), to: Vec::new(), dead: Vec::new(), known: true });
+            return Ok(Sent {
+                id: id.0.clone(),
+                to: Vec::new(),
+                dead: Vec::new(),
+                known: true,
+            });
         }
         let event = self.stepper().sent(message);
         let sent = Sent::of(&event, self.stepper());
@@ -106,11 +128,18 @@ impl Orders {
     /// Publishes a message from outside, unless it has come before under the same idempotency key, and says where it
     /// went. It is durable when this returns. Its id is given by the environment.
     pub async fn send(&self, message: Message) -> Result<Sent, Unserved> {
-        self.give(|reply| Order::Send { message: Box::new(message), reply }).await?
+        self.give(|reply| Order::Send {
+            message: Box::new(message),
+            reply,
+        })
+        .await?
     }
 
     /// Records answers of people: all of them, or none. They are durable when this returns, and whoever asked goes on.
-    pub async fn answer(&self, given: Vec<Given>) -> Result<Result<Vec<Answered>, AnswerError>, Unserved> {
+    pub async fn answer(
+        &self,
+        given: Vec<Given>,
+    ) -> Result<Result<Vec<Answered>, AnswerError>, Unserved> {
         self.give(|reply| Order::Answer { given, reply }).await?
     }
 
@@ -125,9 +154,15 @@ impl Orders {
     }
 
     /// Gives an order, and waits for its answer.
-    async fn give<T>(&self, order: impl FnOnce(oneshot::Sender<T>) -> Order) -> Result<T, Unserved> {
+    async fn give<T>(
+        &self,
+        order: impl FnOnce(oneshot::Sender<T>) -> Order,
+    ) -> Result<T, Unserved> {
         let (reply, answer) = oneshot::channel();
-        self.0.send(order(reply)).await.map_err(|_| Unserved::Ended)?;
+        self.0
+            .send(order(reply))
+            .await
+            .map_err(|_| Unserved::Ended)?;
         answer.await.map_err(|_| Unserved::Ended)
     }
 }
@@ -165,7 +200,10 @@ impl Driver {
         self.journal.flush()?;
         match order {
             Order::Send { message, reply } => {
-                let sent = self.journal.take_in(*message).and_then(|sent| self.journal.flush().map(|()| sent));
+                let sent = self
+                    .journal
+                    .take_in(*message)
+                    .and_then(|sent| self.journal.flush().map(|()| sent));
                 // Who is told that it was sent, and looks, finds somebody at work.
                 if sent.as_ref().is_ok_and(|sent| !sent.known) {
                     self.motion.send_replace(Motion::Busy);
@@ -196,7 +234,10 @@ impl Driver {
 }
 
 /// Tells what came of an order, or why that is not known, which ends the run.
-fn serve<T>(reply: oneshot::Sender<Result<T, Unserved>>, came: Result<T, DriverError>) -> Result<(), DriverError> {
+fn serve<T>(
+    reply: oneshot::Sender<Result<T, Unserved>>,
+    came: Result<T, DriverError>,
+) -> Result<(), DriverError> {
     let (told, run) = match came {
         Ok(came) => (Ok(came), Ok(())),
         Err(error) => (Err(Unserved::Unsaved(error.to_string())), Err(error)),

@@ -47,7 +47,11 @@ pub(super) struct Handed {
 
 impl Outside {
     pub(super) fn new(bridge: Option<Bridge>) -> Self {
-        Self { bridge, patience: Patience::Whole, end: End::default() }
+        Self {
+            bridge,
+            patience: Patience::Whole,
+            end: End::default(),
+        }
     }
 
     /// Whether something may come from outside by itself.
@@ -89,30 +93,53 @@ impl Outside {
 impl Driver {
     /// Lets the outside speak first where the run waits for messages: an idle team may have nothing to say to it.
     pub(super) fn listen(&mut self) {
-        let bridge = self.outside.bridge.as_mut().filter(|_| self.when_idle == WhenIdle::Stay);
+        let bridge = self
+            .outside
+            .bridge
+            .as_mut()
+            .filter(|_| self.when_idle == WhenIdle::Stay);
         if let Some(Err(why)) = bridge.map(Bridge::open) {
-            tracing::warn!("nothing is heard from outside until there is something to say to it: {why}");
+            tracing::warn!(
+                "nothing is heard from outside until there is something to say to it: {why}"
+            );
         }
     }
 
     /// Begins to hand over the next message on its way out, if there is one and nothing else has to happen before.
     pub(super) fn hand_over(&mut self) {
         let env = self.journal.env();
-        let next = env.outbox.first().filter(|next| next.failed.is_none() && self.outside.is_open());
+        let next = env
+            .outbox
+            .first()
+            .filter(|next| next.failed.is_none() && self.outside.is_open());
         let is_next = self.handing.is_empty() && self.outside.patience == Patience::Whole;
-        let Some(next) = next.filter(|_| is_next) else { return };
+        let Some(next) = next.filter(|_| is_next) else {
+            return;
+        };
         let message = env.message(next.message);
         let id = message.id.clone();
         // Ids are the same in every run; whoever knows repetitions by the key must not take another run's for one.
         let key = format!("{}/{}", env.lineage.key(&env.run.0), id.0);
-        let letter = Letter { key, text: team_json::letter(message, &next.to) };
-        let tries = if self.when_idle == WhenIdle::Stay { Tries::Endless } else { Tries::Few };
+        let letter = Letter {
+            key,
+            text: team_json::letter(message, &next.to),
+        };
+        let tries = if self.when_idle == WhenIdle::Stay {
+            Tries::Endless
+        } else {
+            Tries::Few
+        };
         let none = "the team file has no `[env.external]` any more";
         let handing: BoxFuture<'static, _> = match &mut self.outside.bridge {
             Some(bridge) => bridge.hand_over(letter, tries),
             None => Box::pin(async move { Err(none.into()) }),
         };
-        self.handing.push(Box::pin(async move { Handed { id, result: handing.await } }));
+        self.handing.push(Box::pin(async move {
+            Handed {
+                id,
+                result: handing.await,
+            }
+        }));
     }
 
     /// Whether the end of a run waits for the outside: as long as it may say something that somebody is woken by, else a
@@ -166,7 +193,9 @@ impl Driver {
                 Ok(())
             }
             Incoming::Closed { how, well: false } => {
-                tracing::warn!("the external program {how}; what it was told last it may not have read");
+                tracing::warn!(
+                    "the external program {how}; what it was told last it may not have read"
+                );
                 Ok(())
             }
         }
@@ -176,8 +205,10 @@ impl Driver {
     fn came_in(&mut self, text: &str) -> Result<(), DriverError> {
         match team_json::read_letter(text) {
             Ok(message) => {
-                let (cause, is_empty) =
-                    (message.cause_by.clone(), message.content.is_empty() && message.instruct.is_none());
+                let (cause, is_empty) = (
+                    message.cause_by.clone(),
+                    message.content.is_empty() && message.instruct.is_none(),
+                );
                 if self.journal.take_in(message)?.is_unheard() {
                     warn_unheard(text, &cause, is_empty);
                 }
@@ -197,6 +228,13 @@ fn warn_unheard(text: &str, cause: &str, is_empty: bool) {
         "" => "it has no `cause_by`, and names nobody in `to`".to_owned(),
         cause => format!("nobody watches its `cause_by`, `{cause}`, and it names nobody in `to`"),
     };
-    let content = if is_empty { "; it has no `content`, either" } else { "" };
-    tracing::warn!("what came from outside reached no mailbox: {why}{content}: {}", excerpt(text, SHOWN));
+    let content = if is_empty {
+        "; it has no `content`, either"
+    } else {
+        ""
+    };
+    tracing::warn!(
+        "what came from outside reached no mailbox: {why}{content}: {}",
+        excerpt(text, SHOWN)
+    );
 }

@@ -42,7 +42,10 @@ pub enum AnswerError {
         open: Vec<String>,
     },
     /// It is not open: not any more, or not yet.
-    #[error("request `{request}` is not open: it was answered already, or was not asked yet{}", known(open))]
+    #[error(
+        "request `{request}` is not open: it was answered already, or was not asked yet{}",
+        known(open)
+    )]
     Before {
         /// The id.
         request: String,
@@ -72,11 +75,18 @@ pub enum AnswerError {
 
 fn known(open: &[String]) -> String {
     const NAMED: usize = 10;
-    let ids: Vec<String> = open.iter().take(NAMED).map(|id| format!("`{id}`")).collect();
+    let ids: Vec<String> = open
+        .iter()
+        .take(NAMED)
+        .map(|id| format!("`{id}`"))
+        .collect();
     match open.len().saturating_sub(NAMED) {
         _ if ids.is_empty() => "; there are no open requests".into(),
         0 => format!("; open requests: {}", ids.join(", ")),
-        more => format!("; open requests: {} and {more} more, which `inspect` lists", ids.join(", ")),
+        more => format!(
+            "; open requests: {} and {more} more, which `inspect` lists",
+            ids.join(", ")
+        ),
     }
 }
 
@@ -100,7 +110,10 @@ pub(crate) fn judge(env: &Environment, given: &[Given]) -> Result<Vec<Verdict>, 
     let mut verdicts: Vec<Verdict> = Vec::new();
     for Given { request: id, text } in given {
         let Some((role, open)) = env.requests().find(|(_, open)| open.id.0 == *id) else {
-            let (request, open) = (id.clone(), env.requests().map(|(_, open)| open.id.0.clone()).collect());
+            let (request, open) = (
+                id.clone(),
+                env.requests().map(|(_, open)| open.id.0.clone()).collect(),
+            );
             let before = env.may_have_asked(id);
             return Err(if before {
                 AnswerError::Before { request, open }
@@ -112,9 +125,15 @@ pub(crate) fn judge(env: &Environment, given: &[Given]) -> Result<Vec<Verdict>, 
             return Err(AnswerError::Twice(id.clone()));
         }
         if let Some(end) = open.expires_ms.filter(|_| open.is_over(now_ms)) {
-            return Err(AnswerError::Over { request: id.clone(), end: rfc3339(end) });
+            return Err(AnswerError::Over {
+                request: id.clone(),
+                end: rfc3339(end),
+            });
         }
-        let wrong = |why| AnswerError::Wrong { request: id.clone(), why };
+        let wrong = |why| AnswerError::Wrong {
+            request: id.clone(),
+            why,
+        };
         verdicts.push((role, Answer::Given(human::read(open, text).map_err(wrong)?)));
     }
     Ok(verdicts)
@@ -123,7 +142,10 @@ pub(crate) fn judge(env: &Environment, given: &[Given]) -> Result<Vec<Verdict>, 
 /// The requests whose time is over.
 pub(crate) fn lapsed(env: &Environment) -> Vec<Verdict> {
     let now_ms = now_ms();
-    env.requests().filter(|(_, open)| open.is_over(now_ms)).map(|(role, open)| (role, open.lapse())).collect()
+    env.requests()
+        .filter(|(_, open)| open.is_over(now_ms))
+        .map(|(role, open)| (role, open.lapse()))
+        .collect()
 }
 
 impl Journal {
@@ -131,8 +153,10 @@ impl Journal {
     pub fn reply(&mut self, given: &[Given]) -> Result<Vec<Answered>, ReplyError> {
         let verdicts = judge(self.stepper().env(), given)?;
         let role = |id: &RoleId| self.stepper().team().role(*id).name.clone();
-        let answered =
-            |(given, (id, _)): (&Given, &Verdict)| Answered { request: given.request.clone(), role: role(id) };
+        let answered = |(given, (id, _)): (&Given, &Verdict)| Answered {
+            request: given.request.clone(),
+            role: role(id),
+        };
         let answered = given.iter().zip(&verdicts).map(answered).collect();
         self.settle(verdicts)?;
         self.flush()?;

@@ -77,7 +77,11 @@ impl Recorded {
     /// What came of the next call with this request. Equal ones were numbered as they were made, and recorded as they
     /// were answered; at first all had one name, and were made one after the other.
     fn next(&mut self, kind: HostCallKind, digest: &str) -> Option<HostCall> {
-        let equal = self.calls.iter().enumerate().filter(|(_, call)| call.kind == kind);
+        let equal = self
+            .calls
+            .iter()
+            .enumerate()
+            .filter(|(_, call)| call.kind == kind);
         let numbered = equal.filter_map(|(at, call)| Some((number(&call.request, digest)?, at)));
         numbered.min().map(|(_, at)| self.calls.remove(at))
     }
@@ -85,13 +89,26 @@ impl Recorded {
 
 impl Rerun {
     /// Begins in the state of the stepper. The equipment's models, http and outside are not used.
-    pub(crate) fn new(stepper: Stepper, equipment: Equipment, models: ModelsThen, files: FilesThen) -> Self {
+    pub(crate) fn new(
+        stepper: Stepper,
+        equipment: Equipment,
+        models: ModelsThen,
+        files: FilesThen,
+    ) -> Self {
         // What is stored is never looked at.
-        let nothing =
-            SavedDefinition { name: String::new(), base: "/".into(), text: String::new(), components: vec![] };
+        let nothing = SavedDefinition {
+            name: String::new(),
+            base: "/".into(),
+            text: String::new(),
+            components: vec![],
+        };
         let store = Box::new(MemoryStore::new(stepper.env().clone(), nothing));
         let journal = Journal::new(stepper, store, FIRST_LINE, Durability::Process);
-        Self { driver: Driver::new(journal, equipment), models, files }
+        Self {
+            driver: Driver::new(journal, equipment),
+            models,
+            files,
+        }
     }
 
     pub(crate) fn stepper(&self) -> &Stepper {
@@ -105,7 +122,11 @@ impl Rerun {
 
     /// Runs an attempt again, in the state in which it ended but for that end. Left in `recorded` are the calls that it
     /// did not make.
-    pub(crate) async fn run(&mut self, call: Invocation, recorded: &mut Recorded) -> Result<Again, DriverError> {
+    pub(crate) async fn run(
+        &mut self,
+        call: Invocation,
+        recorded: &mut Recorded,
+    ) -> Result<Again, DriverError> {
         let role = call.role;
         self.driver.then = Some(self.seen_by(role, &recorded.files));
         let (_, mut ending) = self.driver.attempt(call);
@@ -132,30 +153,54 @@ impl Rerun {
         let mut seen = self.files.before.clone();
         seen.extend(env.files.decided.clone());
         seen.extend(env.files_seen_by(role));
-        seen.extend(changed.iter().map(|change| (change.path.clone(), change.before.clone())));
+        seen.extend(
+            changed
+                .iter()
+                .map(|change| (change.path.clone(), change.before.clone())),
+        );
         seen
     }
 
     /// Answers a question, unless the record does not know the answer.
-    fn answer(&mut self, question: Question, known: &mut Recorded) -> Result<Option<Again>, DriverError> {
-        let Question { attempt, ask, allowance, reply } = question;
+    fn answer(
+        &mut self,
+        question: Question,
+        known: &mut Recorded,
+    ) -> Result<Option<Again>, DriverError> {
+        let Question {
+            attempt,
+            ask,
+            allowance,
+            reply,
+        } = question;
         let (role, recorded) = (attempt.role, &mut known.calls);
         match ask {
             Ask::Now => Ok(told(reply, HostCallKind::Clock, "", recorded, time)),
             Ask::Start => Ok(told(reply, HostCallKind::Clock, START, recorded, time)),
-            Ask::Random { length } => Ok(told(reply, HostCallKind::Random, &length.to_string(), recorded, |call| {
-                let bytes = call.response.value().as_str().map(super::answer::unhex);
-                Answer::Bytes(Ok(bytes.unwrap_or_default()))
-            })),
+            Ask::Random { length } => Ok(told(
+                reply,
+                HostCallKind::Random,
+                &length.to_string(),
+                recorded,
+                |call| {
+                    let bytes = call.response.value().as_str().map(super::answer::unhex);
+                    Answer::Bytes(Ok(bytes.unwrap_or_default()))
+                },
+            )),
             Ask::Person(question) => {
                 let call = question.digest();
                 let strayed = told(reply, HostCallKind::Human, &call, recorded, |call| {
                     Answer::Person(Answered::recorded(&call.response).unwrap_or(Answered::Expired))
                 });
-                Ok(strayed.map(|_| Again::Asked { call, question: question.text }))
+                Ok(strayed.map(|_| Again::Asked {
+                    call,
+                    question: question.text,
+                }))
             }
             Ask::Complete(requests) => {
-                let requests = requests.into_iter().map(|request| Outward::Complete(self.of_model(request)));
+                let requests = requests
+                    .into_iter()
+                    .map(|request| Outward::Complete(self.of_model(request)));
                 Ok(self.batch((role, HostCallKind::Llm), requests.collect(), reply, known))
             }
             Ask::Fetch(requests) => {
@@ -170,13 +215,26 @@ impl Rerun {
                     Ok(None)
                 }
             },
-            ask => self.driver.answer(Question { attempt, ask, allowance, reply }).map(|()| None),
+            ask => self
+                .driver
+                .answer(Question {
+                    attempt,
+                    ask,
+                    allowance,
+                    reply,
+                })
+                .map(|()| None),
         }
     }
 
     fn of_model(&self, request: llm::Request) -> llm::Request {
-        let ModelsThen::Some(default) = &self.models else { return request };
-        llm::Request { model: request.model.clone().or_else(|| default.clone()), ..request }
+        let ModelsThen::Some(default) = &self.models else {
+            return request;
+        };
+        llm::Request {
+            model: request.model.clone().or_else(|| default.clone()),
+            ..request
+        }
     }
 
     /// Answers calls that were asked for together.
@@ -205,7 +263,14 @@ impl Rerun {
                 },
             }));
         }
-        Batch { kind, answers, waiting: VecDeque::new(), allowance: Allowance::unlimited(), reply }.answer();
+        Batch {
+            kind,
+            answers,
+            waiting: VecDeque::new(),
+            allowance: Allowance::unlimited(),
+            reply,
+        }
+        .answer();
         None
     }
 
@@ -218,7 +283,9 @@ impl Rerun {
             _ if kind != HostCallKind::Llm => None,
             ModelsThen::None => Some(no_model()),
             // What was used up then is used up now. That of others is of no account: there the attempt was suspended.
-            ModelsThen::Some(_) => env.own_is_exhausted(team, (role, work)).then(own_budget_used_up),
+            ModelsThen::Some(_) => env
+                .own_is_exhausted(team, (role, work))
+                .then(own_budget_used_up),
         }
     }
 }
@@ -235,18 +302,25 @@ fn told(
     recorded: &mut Vec<HostCall>,
     read: impl FnOnce(HostCall) -> Answer,
 ) -> Option<Again> {
-    match recorded.iter().position(|call| call.kind == kind && call.request == request) {
+    match recorded
+        .iter()
+        .position(|call| call.kind == kind && call.request == request)
+    {
         Some(at) => {
             // A guest that is gone does not listen any more; that is no error.
             let _ = reply.send(read(recorded.remove(at)));
             None
         }
-        None => Some(Again::Strayed { kind, request: request.into() }),
+        None => Some(Again::Strayed {
+            kind,
+            request: request.into(),
+        }),
     }
 }
 
 /// The error that a call ended with.
 fn refusal(call: &HostCall) -> HostError {
-    let unreadable = || HostError::new(HostErrorKind::Upstream, "the recorded error cannot be read");
+    let unreadable =
+        || HostError::new(HostErrorKind::Upstream, "the recorded error cannot be read");
     serde_json::from_value(call.response.value()).unwrap_or_else(|_| unreadable())
 }

@@ -37,8 +37,12 @@ impl Open {
     /// Its activation as part of a step.
     fn of(step: &Span, role: RoleId, stepper: &Stepper) -> Self {
         let (name, number) = (&stepper.team().role(role).name, stepper.env().step as i64);
-        let activation = info_span!(target: SPANS, parent: step, "activation", role = name, step = number);
-        Self { activation, attempt: None }
+        let activation =
+            info_span!(target: SPANS, parent: step, "activation", role = name, step = number);
+        Self {
+            activation,
+            attempt: None,
+        }
     }
 }
 
@@ -52,20 +56,37 @@ impl Spans {
             Event::RunEnded { status, .. } => self.end(status.name(), stepper),
             Event::StepStarted { step, roles } => self.step(*step, roles, stepper),
             Event::StepCommitted { checkpoint, .. } => self.committed(checkpoint),
-            Event::CallStarted { role, work, attempt, .. } => self.attempt_begins(*role, *work, *attempt, stepper),
+            Event::CallStarted {
+                role,
+                work,
+                attempt,
+                ..
+            } => self.attempt_begins(*role, *work, *attempt, stepper),
             Event::CallFinished { role, .. } => self.attempt_ends(*role, "finished", None),
-            Event::CallFailed { role, work, fault, .. } => {
+            Event::CallFailed {
+                role, work, fault, ..
+            } => {
                 self.attempt_ends(*role, "failed", Some(&fault.seen(*work)));
             }
             Event::CallSuspended { role, .. } => self.attempt_ends(*role, "suspended", None),
             Event::RequestOpened { role, .. } => self.attempt_ends(*role, "asked", None),
-            Event::HostCalled { role, call, source, what, .. } => self.called(*role, call, *source, what),
+            Event::HostCalled {
+                role,
+                call,
+                source,
+                what,
+                ..
+            } => self.called(*role, call, *source, what),
             _ => {}
         }
     }
 
     /// The attempt that a role is at, in its span.
-    pub(super) fn around<T: 'static>(&self, role: RoleId, attempt: BoxFuture<'static, T>) -> BoxFuture<'static, T> {
+    pub(super) fn around<T: 'static>(
+        &self,
+        role: RoleId,
+        attempt: BoxFuture<'static, T>,
+    ) -> BoxFuture<'static, T> {
         match self.roles.get(&role).and_then(|open| open.attempt.clone()) {
             Some(span) => Box::pin(attempt.instrument(span)),
             None => attempt,
@@ -88,7 +109,10 @@ impl Spans {
                 status = Empty, spent_dollars = Empty, otel.status_code = Empty
             )
         });
-        *self = Self { run: Some(span).filter(|span| !span.is_disabled()), ..Self::default() };
+        *self = Self {
+            run: Some(span).filter(|span| !span.is_disabled()),
+            ..Self::default()
+        };
         if env.open {
             // A step that was left open goes on without beginning again.
             let roles: Vec<RoleId> = env.activations().map(|(role, _)| role).collect();
@@ -97,8 +121,11 @@ impl Spans {
     }
 
     fn end(&mut self, status: &str, stepper: &Stepper) {
-        let Some(run) = std::mem::take(self).run else { return };
-        run.record("status", status).record("spent_dollars", stepper.env().spent.dollars());
+        let Some(run) = std::mem::take(self).run else {
+            return;
+        };
+        run.record("status", status)
+            .record("spent_dollars", stepper.env().spent.dollars());
         if matches!(status, "failed" | "in-doubt" | "stalled") {
             run.record("otel.status_code", "ERROR");
         }
@@ -106,8 +133,12 @@ impl Spans {
 
     fn step(&mut self, step: u64, roles: &[RoleId], stepper: &Stepper) {
         let Some(run) = &self.run else { return };
-        let span = info_span!(target: SPANS, parent: run, "step", step = step as i64, checkpoint = Empty);
-        self.roles = roles.iter().map(|role| (*role, Open::of(&span, *role, stepper))).collect();
+        let span =
+            info_span!(target: SPANS, parent: run, "step", step = step as i64, checkpoint = Empty);
+        self.roles = roles
+            .iter()
+            .map(|role| (*role, Open::of(&span, *role, stepper)))
+            .collect();
         self.step = Some(span);
     }
 
@@ -121,7 +152,10 @@ impl Spans {
     fn attempt_begins(&mut self, role: RoleId, work: Work, attempt: u32, stepper: &Stepper) {
         let Some(step) = &self.step else { return };
         // Who waited since an earlier step goes on in this one.
-        let open = self.roles.entry(role).or_insert_with(|| Open::of(step, role, stepper));
+        let open = self
+            .roles
+            .entry(role)
+            .or_insert_with(|| Open::of(step, role, stepper));
         let team = stepper.team();
         let (name, action) = (&team.role(role).name, action_name(team.role(role), work));
         open.attempt = Some(info_span!(
@@ -132,7 +166,13 @@ impl Spans {
     }
 
     fn attempt_ends(&mut self, role: RoleId, outcome: &str, failed: Option<&Fault>) {
-        let Some(span) = self.roles.get_mut(&role).and_then(|open| open.attempt.take()) else { return };
+        let Some(span) = self
+            .roles
+            .get_mut(&role)
+            .and_then(|open| open.attempt.take())
+        else {
+            return;
+        };
         span.record("outcome", outcome);
         if let Some(fault) = failed {
             let why = fault.message.lines().next().unwrap_or_default();
@@ -145,8 +185,12 @@ impl Spans {
     /// A call whose answer was there at once. Those that take their time have spans of their own.
     fn called(&mut self, role: RoleId, call: &HostCall, source: Source, what: &str) {
         let leaves = matches!(call.kind, HostCallKind::Llm | HostCallKind::Http);
-        let Some(attempt) = self.roles.get(&role).and_then(|open| open.attempt.as_ref()) else { return };
-        if (leaves && source == Source::Live) || (call.kind == HostCallKind::Clock && call.request == START) {
+        let Some(attempt) = self.roles.get(&role).and_then(|open| open.attempt.as_ref()) else {
+            return;
+        };
+        if (leaves && source == Source::Live)
+            || (call.kind == HostCallKind::Clock && call.request == START)
+        {
             return;
         }
         answered(&call_span(attempt, call.kind, what, source), call);
@@ -164,7 +208,8 @@ fn call_span(attempt: &Span, kind: HostCallKind, what: &str, source: Source) -> 
 /// Tells a call's span what became of it.
 pub(super) fn answered(span: &Span, call: &HostCall) {
     span.record("outcome", call.outcome.name());
-    span.record("cost_dollars", call.cost.dollars()).record("tokens", call.tokens as i64);
+    span.record("cost_dollars", call.cost.dollars())
+        .record("tokens", call.tokens as i64);
     if call.outcome != Outcome::Answered {
         span.record("otel.status_code", "ERROR");
     }

@@ -26,11 +26,17 @@ impl Allowance {
     pub fn take(&self, bytes: usize) -> Result<(), HostError> {
         let after = |left: u64| Some(left.saturating_sub(bytes as u64));
         // Counts nothing but itself, so no order with other memory is needed.
-        let before = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, after).unwrap_or_default();
+        let before = self
+            .0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, after)
+            .unwrap_or_default();
         if before >= bytes as u64 {
             return Ok(());
         }
-        Err(HostError::new(HostErrorKind::BeyondLimit, "the answer is larger than what `host_bytes` leaves for it"))
+        Err(HostError::new(
+            HostErrorKind::BeyondLimit,
+            "the answer is larger than what `host_bytes` leaves for it",
+        ))
     }
 }
 
@@ -41,7 +47,10 @@ fn an_allowance_is_shared_and_used_up_by_what_goes_beyond_it() {
     assert_eq!(allowance.take(4), Ok(()));
     assert_eq!(other.take(6), Ok(()));
     assert_eq!(allowance.take(0), Ok(()));
-    assert_eq!(allowance.take(1).map_err(|error| error.kind), Err(HostErrorKind::BeyondLimit));
+    assert_eq!(
+        allowance.take(1).map_err(|error| error.kind),
+        Err(HostErrorKind::BeyondLimit)
+    );
     let allowance = Allowance::of(10);
     assert!(allowance.take(11).is_err());
     assert!(allowance.take(1).is_err(), "nothing is left");

@@ -38,7 +38,9 @@ impl Answer {
     pub(crate) fn bytes(&self) -> u64 {
         let bytes = match self {
             Self::Value(value) => either(value, |value| value.as_ref().map_or(0, of_json)),
-            Self::Keys(keys) => either(keys, |keys| keys.iter().map(|key| key.len() + ITEM_BYTES).sum()),
+            Self::Keys(keys) => either(keys, |keys| {
+                keys.iter().map(|key| key.len() + ITEM_BYTES).sum()
+            }),
             Self::Messages(messages) => messages.iter().map(|message| of_message(message)).sum(),
             Self::Time(_) => NUMBER_BYTES,
             Self::Bytes(bytes) => either(bytes, Vec::len),
@@ -47,7 +49,10 @@ impl Answer {
                 request::Answer::Given(value) | request::Answer::Default(value) => of_json(value),
                 request::Answer::Expired => 0,
             },
-            Self::Responses(responses) => responses.iter().map(|response| either(response, of_response)).sum(),
+            Self::Responses(responses) => responses
+                .iter()
+                .map(|response| either(response, of_response))
+                .sum(),
             Self::File(_) => 0,
         };
         bytes as u64
@@ -57,8 +62,12 @@ impl Answer {
     pub(crate) fn is_beyond_limit(&self) -> bool {
         let beyond = |error: &HostError| error.kind == HostErrorKind::BeyondLimit;
         match self {
-            Self::Replies(replies) => replies.iter().any(|reply| reply.as_ref().is_err_and(beyond)),
-            Self::Responses(responses) => responses.iter().any(|response| response.as_ref().is_err_and(beyond)),
+            Self::Replies(replies) => replies
+                .iter()
+                .any(|reply| reply.as_ref().is_err_and(beyond)),
+            Self::Responses(responses) => responses
+                .iter()
+                .any(|response| response.as_ref().is_err_and(beyond)),
             _ => false,
         }
     }
@@ -67,7 +76,9 @@ impl Answer {
 /// The bytes that a recorded answer of a model or a server brings to the guest.
 pub(crate) fn of_recorded(kind: HostCallKind, response: &Json) -> usize {
     match kind {
-        HostCallKind::Http => http::Response::from_json(response).map_or(0, |response| of_response(&response)),
+        HostCallKind::Http => {
+            http::Response::from_json(response).map_or(0, |response| of_response(&response))
+        }
         _ => serde_json::from_value(response.value()).map_or(0, |reply| of_reply(&reply)),
     }
 }
@@ -84,20 +95,33 @@ fn of_json(json: &Json) -> usize {
 }
 
 fn of_message(message: &Message) -> usize {
-    let data = message.instruct.as_ref().map_or(0, |instruct| of_json(&instruct.value));
+    let data = message
+        .instruct
+        .as_ref()
+        .map_or(0, |instruct| of_json(&instruct.value));
     let to: usize = message.send_to.iter().map(|to| to.len() + ITEM_BYTES).sum();
     let names = message.id.0.len() + message.cause_by.len() + message.sent_from.len();
     MESSAGE_BYTES + message.content.len() + data + to + names
 }
 
 fn of_question(question: &human::Question) -> usize {
-    let texts = question.schema.iter().chain(&question.default).map(String::len).sum::<usize>();
-    let choices: usize = question.choices.iter().map(|choice| choice.len() + ITEM_BYTES).sum();
+    let texts = question
+        .schema
+        .iter()
+        .chain(&question.default)
+        .map(String::len)
+        .sum::<usize>();
+    let choices: usize = question
+        .choices
+        .iter()
+        .map(|choice| choice.len() + ITEM_BYTES)
+        .sum();
     question.text.len() + texts + choices
 }
 
 pub(crate) fn of_reply(reply: &llm::Reply) -> usize {
-    let call = |call: &llm::ToolCall| call.id.len() + call.name.len() + call.arguments.len() + ITEM_BYTES;
+    let call =
+        |call: &llm::ToolCall| call.id.len() + call.name.len() + call.arguments.len() + ITEM_BYTES;
     let data = reply.data.as_ref().map_or(0, String::len);
     reply.text.len() + data + reply.model.len() + reply.tool_calls.iter().map(call).sum::<usize>()
 }
@@ -107,14 +131,24 @@ fn of_response(response: &http::Response) -> usize {
 }
 
 fn of_headers(headers: &[http::Header]) -> usize {
-    headers.iter().map(|header| header.name.len() + header.value.len() + ITEM_BYTES).sum()
+    headers
+        .iter()
+        .map(|header| header.name.len() + header.value.len() + ITEM_BYTES)
+        .sum()
 }
 
 impl http::Request {
     /// The bytes of everything in it that can be long.
     fn bytes(&self) -> usize {
-        let secrets: usize = self.secrets.iter().map(|name| name.len() + ITEM_BYTES).sum();
-        self.url.as_str().len() + of_headers(&self.headers) + self.body.as_ref().map_or(0, Vec::len) + secrets
+        let secrets: usize = self
+            .secrets
+            .iter()
+            .map(|name| name.len() + ITEM_BYTES)
+            .sum();
+        self.url.as_str().len()
+            + of_headers(&self.headers)
+            + self.body.as_ref().map_or(0, Vec::len)
+            + secrets
     }
 }
 
@@ -122,16 +156,27 @@ impl llm::Request {
     /// The bytes of all texts in it, and of what holds them. A guest may hand over the same list many times, and pays for
     /// each.
     pub(crate) fn bytes(&self) -> usize {
-        let call = |call: &llm::ToolCall| MESSAGE_BYTES + call.id.len() + call.name.len() + call.arguments.len();
+        let call = |call: &llm::ToolCall| {
+            MESSAGE_BYTES + call.id.len() + call.name.len() + call.arguments.len()
+        };
         let turn = |turn: &llm::Turn| {
             let id = turn.tool_call_id.as_ref().map_or(0, String::len);
-            MESSAGE_BYTES + turn.content.len() + id + turn.tool_calls.iter().map(call).sum::<usize>()
+            MESSAGE_BYTES
+                + turn.content.len()
+                + id
+                + turn.tool_calls.iter().map(call).sum::<usize>()
         };
-        let tool = |tool: &llm::Tool| MESSAGE_BYTES + tool.name.len() + tool.description.len() + tool.parameters.len();
+        let tool = |tool: &llm::Tool| {
+            MESSAGE_BYTES + tool.name.len() + tool.description.len() + tool.parameters.len()
+        };
         let rest = [&self.model, &self.output_schema];
         self.messages.iter().map(turn).sum::<usize>()
             + self.tools.iter().map(tool).sum::<usize>()
-            + self.stop.iter().map(|text| text.len() + ITEM_BYTES).sum::<usize>()
+            + self
+                .stop
+                .iter()
+                .map(|text| text.len() + ITEM_BYTES)
+                .sum::<usize>()
             + rest.into_iter().flatten().map(String::len).sum::<usize>()
     }
 }

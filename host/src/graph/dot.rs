@@ -56,8 +56,16 @@ fn attributes(node: &Node) -> String {
         NodeKind::Outside => ", style=dashed",
     };
     let mut lines = wrap(&node.name, COLUMNS, usize::MAX);
-    lines.extend(wrap(&node.note, COLUMNS, usize::MAX).into_iter().filter(|line| !line.is_empty()));
-    lines.extend(node.actions.iter().flat_map(|action| wrap(action, COLUMNS, usize::MAX)));
+    lines.extend(
+        wrap(&node.note, COLUMNS, usize::MAX)
+            .into_iter()
+            .filter(|line| !line.is_empty()),
+    );
+    lines.extend(
+        node.actions
+            .iter()
+            .flat_map(|action| wrap(action, COLUMNS, usize::MAX)),
+    );
     format!("label={}{look}", label(&lines))
 }
 
@@ -68,10 +76,18 @@ fn edge_attributes(edge: &Edge) -> String {
         EdgeKind::Chosen => Some("style=dashed, color=chocolate".to_owned()),
         EdgeKind::Tie => Some("style=dotted, arrowhead=none".to_owned()),
     };
-    let lines: Vec<String> = edge.label.iter().flat_map(|line| wrap(line, COLUMNS, usize::MAX)).collect();
+    let lines: Vec<String> = edge
+        .label
+        .iter()
+        .flat_map(|line| wrap(line, COLUMNS, usize::MAX))
+        .collect();
     let label = (!lines.is_empty()).then(|| format!("label={}", label(&lines)));
     let all: Vec<String> = label.into_iter().chain(look).collect();
-    if all.is_empty() { String::new() } else { format!(" [{}]", all.join(", ")) }
+    if all.is_empty() {
+        String::new()
+    } else {
+        format!(" [{}]", all.join(", "))
+    }
 }
 
 /// A label of several lines.
@@ -87,5 +103,7 @@ fn quote(text: &str) -> String {
 
 /// A line of a label: what looks like an entity of HTML would be taken for one.
 fn escape(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('&', "&amp;")
+    text.replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('&', "&amp;")
 }

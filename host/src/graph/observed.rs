@@ -37,13 +37,24 @@ impl Graph {
                 Recipient::Join(place) => self.nth(NodeKind::Join, *place),
                 Recipient::Outside(name) => Some(self.outside(name)),
             };
-            let (Some(from), Some(to)) = (from, to) else { continue };
+            let (Some(from), Some(to)) = (from, to) else {
+                continue;
+            };
             if ways.contains(&(from, to)) {
                 continue;
             }
-            let messages = if *count == 1 { "1 message".to_owned() } else { format!("{count} messages") };
+            let messages = if *count == 1 {
+                "1 message".to_owned()
+            } else {
+                format!("{count} messages")
+            };
             let label = vec![messages, "chosen at run time".to_owned()];
-            self.edges.push(Edge { from, to, kind: EdgeKind::Chosen, label });
+            self.edges.push(Edge {
+                from,
+                to,
+                kind: EdgeKind::Chosen,
+                label,
+            });
         }
     }
 
@@ -51,13 +62,23 @@ impl Graph {
     fn ways(&self) -> BTreeSet<(NodeId, NodeId)> {
         let is_group = |id: NodeId| self.nodes[id.0].kind == NodeKind::Group;
         let mut members: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
-        for edge in self.edges.iter().filter(|edge| edge.kind == EdgeKind::Tie && is_group(edge.from)) {
+        for edge in self
+            .edges
+            .iter()
+            .filter(|edge| edge.kind == EdgeKind::Tie && is_group(edge.from))
+        {
             members.entry(edge.from).or_default().push(edge.to);
         }
         let mut ways = BTreeSet::new();
         for edge in &self.edges {
             ways.insert((edge.from, edge.to));
-            ways.extend(members.get(&edge.to).into_iter().flatten().map(|member| (edge.from, *member)));
+            ways.extend(
+                members
+                    .get(&edge.to)
+                    .into_iter()
+                    .flatten()
+                    .map(|member| (edge.from, *member)),
+            );
         }
         ways
     }
@@ -70,16 +91,26 @@ impl Graph {
     }
 
     fn nth(&self, kind: NodeKind, place: usize) -> Option<NodeId> {
-        self.numbered().filter(|(_, node)| node.kind == kind).nth(place).map(|(id, _)| id)
+        self.numbered()
+            .filter(|(_, node)| node.kind == kind)
+            .nth(place)
+            .map(|(id, _)| id)
     }
 
     fn outside(&mut self, name: &str) -> NodeId {
         let name = clean(name);
-        let known = self.numbered().find(|(_, node)| node.kind == NodeKind::Outside && node.name == name);
+        let known = self
+            .numbered()
+            .find(|(_, node)| node.kind == NodeKind::Outside && node.name == name);
         if let Some((id, _)) = known {
             return id;
         }
-        self.nodes.push(Node { kind: NodeKind::Outside, name, note: "outside".into(), actions: Vec::new() });
+        self.nodes.push(Node {
+            kind: NodeKind::Outside,
+            name,
+            note: "outside".into(),
+            actions: Vec::new(),
+        });
         NodeId(self.nodes.len() - 1)
     }
 }

@@ -58,7 +58,10 @@ impl<'a> Drawing<'a> {
         }
         Self {
             team,
-            graph: Graph { title: clean(&team.name), ..Graph::default() },
+            graph: Graph {
+                title: clean(&team.name),
+                ..Graph::default()
+            },
             named: BTreeMap::new(),
             roles: Vec::new(),
             watchers,
@@ -68,21 +71,42 @@ impl<'a> Drawing<'a> {
     }
 
     fn node(&mut self, kind: NodeKind, name: &str, note: &str) -> NodeId {
-        let node = Node { kind, name: clean(name), note: clean(note), actions: Vec::new() };
+        let node = Node {
+            kind,
+            name: clean(name),
+            note: clean(note),
+            actions: Vec::new(),
+        };
         self.graph.nodes.push(node);
         NodeId(self.graph.nodes.len() - 1)
     }
 
-    fn edge(&mut self, from: NodeId, to: NodeId, kind: EdgeKind, label: &[&str]) -> Result<(), GraphError> {
-        let lines = label.iter().flat_map(|text| text.lines()).map(|line| clean(line.trim()));
+    fn edge(
+        &mut self,
+        from: NodeId,
+        to: NodeId,
+        kind: EdgeKind,
+        label: &[&str],
+    ) -> Result<(), GraphError> {
+        let lines = label
+            .iter()
+            .flat_map(|text| text.lines())
+            .map(|line| clean(line.trim()));
         let label: Vec<String> = lines.filter(|line| !line.is_empty()).collect();
         if !self.seen.insert((from, to, label.clone())) {
             return Ok(());
         }
         if self.graph.edges.len() == MAX_EDGES {
-            return Err(GraphError::TooManyEdges { team: self.graph.title.clone() });
+            return Err(GraphError::TooManyEdges {
+                team: self.graph.title.clone(),
+            });
         }
-        self.graph.edges.push(Edge { from, to, kind, label });
+        self.graph.edges.push(Edge {
+            from,
+            to,
+            kind,
+            label,
+        });
         Ok(())
     }
 
@@ -92,7 +116,11 @@ impl<'a> Drawing<'a> {
         self.node(NodeKind::Start, IDEA, "");
         for role in &team.roles {
             let id = self.node(kind(role), &role.name, &note(role));
-            self.graph.nodes[id.0].actions = role.actions.iter().map(|action| clean(&action.name)).collect();
+            self.graph.nodes[id.0].actions = role
+                .actions
+                .iter()
+                .map(|action| clean(&action.name))
+                .collect();
             self.roles.push(id);
         }
         for join in &team.joins {
@@ -110,7 +138,12 @@ impl<'a> Drawing<'a> {
     fn watching(&mut self) -> Result<(), GraphError> {
         let team = self.team;
         for to in self.watchers_of(IDEA_LABEL) {
-            self.edge(NodeId(0), self.roles[to.index()], EdgeKind::Always, &[IDEA_LABEL])?;
+            self.edge(
+                NodeId(0),
+                self.roles[to.index()],
+                EdgeKind::Always,
+                &[IDEA_LABEL],
+            )?;
         }
         self.heard.insert(IDEA_LABEL);
         for from in team.role_ids() {
@@ -122,16 +155,29 @@ impl<'a> Drawing<'a> {
     }
 
     /// From a role to all who watch its actions, one edge for each of them.
-    fn broadcast(&mut self, from: RoleId, kind: EdgeKind, label: &[&str]) -> Result<(), GraphError> {
+    fn broadcast(
+        &mut self,
+        from: RoleId,
+        kind: EdgeKind,
+        label: &[&str],
+    ) -> Result<(), GraphError> {
         let mut listeners: BTreeMap<RoleId, Vec<&str>> = BTreeMap::new();
         for action in &self.team.role(from).actions {
             for to in self.watchers_of(&action.name) {
                 self.heard.insert(&action.name);
-                listeners.entry(to).or_insert_with(|| label.to_vec()).push(&action.name);
+                listeners
+                    .entry(to)
+                    .or_insert_with(|| label.to_vec())
+                    .push(&action.name);
             }
         }
         for (to, label) in listeners {
-            self.edge(self.roles[from.index()], self.roles[to.index()], kind, &label)?;
+            self.edge(
+                self.roles[from.index()],
+                self.roles[to.index()],
+                kind,
+                &label,
+            )?;
         }
         Ok(())
     }
@@ -147,14 +193,22 @@ impl<'a> Drawing<'a> {
                 None if route.arms.len() > 1 => DEFAULT,
                 None => "",
             };
-            let kind = if when.is_empty() { EdgeKind::Always } else { EdgeKind::Conditional };
+            let kind = if when.is_empty() {
+                EdgeKind::Always
+            } else {
+                EdgeKind::Conditional
+            };
             let label = [route.label.as_str(), when];
             for name in &arm.to {
                 if name == TO_ALL {
                     self.broadcast(route.from, kind, &label)?;
                 } else {
                     let from = self.roles[route.from.index()];
-                    let to = if name == TO_SELF { from } else { self.target(name) };
+                    let to = if name == TO_SELF {
+                        from
+                    } else {
+                        self.target(name)
+                    };
                     self.edge(from, to, kind, &label)?;
                 }
             }
@@ -182,7 +236,12 @@ impl<'a> Drawing<'a> {
             let id = self.named[join.id.as_str()];
             for source in &join.from {
                 let source = self.roles[source.index()];
-                if !self.graph.edges.iter().any(|edge| edge.from == source && edge.to == id) {
+                if !self
+                    .graph
+                    .edges
+                    .iter()
+                    .any(|edge| edge.from == source && edge.to == id)
+                {
                     self.edge(source, id, EdgeKind::Tie, &[])?;
                 }
             }
@@ -195,7 +254,12 @@ impl<'a> Drawing<'a> {
     fn groups(&mut self) -> Result<(), GraphError> {
         for (name, members) in &self.team.groups {
             for member in members {
-                self.edge(self.named[name.as_str()], self.roles[member.index()], EdgeKind::Tie, &[])?;
+                self.edge(
+                    self.named[name.as_str()],
+                    self.roles[member.index()],
+                    EdgeKind::Tie,
+                    &[],
+                )?;
             }
         }
         Ok(())
@@ -217,7 +281,11 @@ impl<'a> Drawing<'a> {
 
     /// The outside is drawn also where no route leads there: actions may address it by name.
     fn outside(&mut self) {
-        let drawn = self.graph.nodes.iter().any(|node| node.kind == NodeKind::Outside);
+        let drawn = self
+            .graph
+            .nodes
+            .iter()
+            .any(|node| node.kind == NodeKind::Outside);
         if self.team.outside == Outside::Somebody && !drawn {
             self.node(NodeKind::Outside, OUTSIDE, "");
         }
@@ -225,7 +293,11 @@ impl<'a> Drawing<'a> {
 }
 
 fn kind(role: &Role) -> NodeKind {
-    if role.react == React::Human { NodeKind::Human } else { NodeKind::Role }
+    if role.react == React::Human {
+        NodeKind::Human
+    } else {
+        NodeKind::Role
+    }
 }
 
 /// A role's profile and, where it is not the usual one, how it goes from one action to the next.
@@ -238,5 +310,9 @@ fn note(role: &Role) -> String {
         React::PlanAndAct => "plans and acts".into(),
     };
     let parts = [role.profile.as_str(), &mode];
-    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
+    parts
+        .into_iter()
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join(", ")
 }

@@ -46,10 +46,18 @@ pub fn write(graph: &Graph) -> Result<String, GraphError> {
          markerHeight=\"9\" markerUnits=\"userSpaceOnUse\" orient=\"auto\"><path class=\"arrow\" d=\"M0 0.8 10 5 0 \
          9.2z\"/></marker></defs>"
     ));
-    svg.line(format_args!("<rect class=\"page\" width=\"100%\" height=\"100%\" rx=\"8\"/>"));
-    svg.line(format_args!("<text class=\"title\" x=\"{MARGIN}\" y=\"{TITLE_BASELINE}\">{}</text>", escape(&title)));
+    svg.line(format_args!(
+        "<rect class=\"page\" width=\"100%\" height=\"100%\" rx=\"8\"/>"
+    ));
+    svg.line(format_args!(
+        "<text class=\"title\" x=\"{MARGIN}\" y=\"{TITLE_BASELINE}\">{}</text>",
+        escape(&title)
+    ));
     let left = MARGIN + (wide - 2.0 * MARGIN - placed.width) / 2.0;
-    svg.line(format_args!("<g transform=\"translate({left:.1} {:.1})\">", MARGIN + HEADER));
+    svg.line(format_args!(
+        "<g transform=\"translate({left:.1} {:.1})\">",
+        MARGIN + HEADER
+    ));
     svg.edges(graph, &cards, &placed);
     for ((node, card), at) in graph.nodes.iter().zip(&cards).zip(&placed.nodes) {
         svg.node(node, card, *at);
@@ -88,12 +96,18 @@ impl Svg {
 
     fn node(&mut self, node: &Node, card: &Card, at: Point) {
         let (x, y) = (at.x, at.y);
-        self.line(format_args!("<g class=\"node {}\" transform=\"translate({x:.1} {y:.1})\">", node.kind.class()));
+        self.line(format_args!(
+            "<g class=\"node {}\" transform=\"translate({x:.1} {y:.1})\">",
+            node.kind.class()
+        ));
         self.line(format_args!("<title>{}</title>", escape(&node.name)));
         self.outline(card);
         if let Some(y) = card.rule {
             let half = card.width / 2.0 - 12.0;
-            self.line(format_args!("<path class=\"rule\" d=\"M{:.1} {y:.1}H{half:.1}\"/>", -half));
+            self.line(format_args!(
+                "<path class=\"rule\" d=\"M{:.1} {y:.1}H{half:.1}\"/>",
+                -half
+            ));
         }
         card.lines.iter().for_each(|line| self.text(line));
         self.line(format_args!("</g>"));
@@ -117,8 +131,14 @@ impl Svg {
                 rect(0.0, 6.0);
             }
             NodeKind::Join => {
-                let corners = card::outline(card).iter().map(|p| format!("{:.1},{:.1}", p.x, p.y)).collect::<Vec<_>>();
-                self.line(format_args!("<polygon class=\"box\" points=\"{}\"/>", corners.join(" ")));
+                let corners = card::outline(card)
+                    .iter()
+                    .map(|p| format!("{:.1},{:.1}", p.x, p.y))
+                    .collect::<Vec<_>>();
+                self.line(format_args!(
+                    "<polygon class=\"box\" points=\"{}\"/>",
+                    corners.join(" ")
+                ));
             }
             NodeKind::Label => {}
         }
@@ -137,21 +157,34 @@ impl Svg {
         // How wide other letters are differs from font to font: the viewer fits them into the width that was planned.
         let fitted = match line.text.is_ascii() {
             true => String::new(),
-            false => format!(" textLength=\"{:.1}\" lengthAdjust=\"spacingAndGlyphs\"", width(&line.text, line.style)),
+            false => format!(
+                " textLength=\"{:.1}\" lengthAdjust=\"spacingAndGlyphs\"",
+                width(&line.text, line.style)
+            ),
         };
-        self.line(format_args!("<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\"{fitted}>{text}</text>"));
+        self.line(format_args!(
+            "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\"{fitted}>{text}</text>"
+        ));
     }
 
     fn label(&mut self, edge: &Edge, card: &Card, at: Option<Point>) {
-        let Some(at) = at.filter(|_| !card.lines.is_empty()) else { return };
+        let Some(at) = at.filter(|_| !card.lines.is_empty()) else {
+            return;
+        };
         let class = match edge.kind {
             EdgeKind::Conditional => "at conditional",
             EdgeKind::Chosen => "at chosen",
             EdgeKind::Always | EdgeKind::Tie => "at",
         };
         let (w, h) = (card.width, card.height);
-        self.line(format_args!("<g class=\"{class}\" transform=\"translate({:.1} {:.1})\">", at.x, at.y));
-        self.line(format_args!("<title>{}</title>", escape(&edge.label.join(" "))));
+        self.line(format_args!(
+            "<g class=\"{class}\" transform=\"translate({:.1} {:.1})\">",
+            at.x, at.y
+        ));
+        self.line(format_args!(
+            "<title>{}</title>",
+            escape(&edge.label.join(" "))
+        ));
         self.line(format_args!(
             "<rect class=\"page\" x=\"{:.1}\" y=\"{:.1}\" width=\"{w:.1}\" height=\"{h:.1}\" rx=\"4\"/>",
             -w / 2.0,

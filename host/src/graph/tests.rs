@@ -21,7 +21,8 @@ join = [{ id = "both", from = ["bar", "baz"], to = "quux" }]
 /// The graph of a team file without its head.
 pub(super) fn graph(rest: &str) -> Result<Graph, GraphError> {
     let text = format!("schema = \"strata.team/1\"\nteam = {{ name = \"t\" }}\n{rest}");
-    let definition = Definition::parse(&text, "team.toml", Path::new("/")).unwrap_or_else(|e| panic!("{e}"));
+    let definition =
+        Definition::parse(&text, "team.toml", Path::new("/")).unwrap_or_else(|e| panic!("{e}"));
     Graph::of(&definition.team)
 }
 
@@ -29,11 +30,19 @@ pub(super) fn graph(rest: &str) -> Result<Graph, GraphError> {
 fn roles(list: &str) -> String {
     let role = |text: &str| {
         let (name, watch) = text.split_once('<').unwrap_or((text, ""));
-        let watch = watch.split('+').filter(|label| !label.is_empty()).map(|label| format!("{label:?}"));
+        let watch = watch
+            .split('+')
+            .filter(|label| !label.is_empty())
+            .map(|label| format!("{label:?}"));
         let (watch, action) = (watch.collect::<Vec<_>>().join(", "), name.to_lowercase());
-        format!("{{ name = {name:?}, watch = [{watch}], action = [{{ name = {action:?}, component = \"x\" }}] }}")
+        format!(
+            "{{ name = {name:?}, watch = [{watch}], action = [{{ name = {action:?}, component = \"x\" }}] }}"
+        )
     };
-    format!("role = [{}]\n", list.split(' ').map(role).collect::<Vec<_>>().join(", "))
+    format!(
+        "role = [{}]\n",
+        list.split(' ').map(role).collect::<Vec<_>>().join(", ")
+    )
 }
 
 /// The edges, one a line.
@@ -52,7 +61,12 @@ fn edges(graph: &Graph) -> String {
             EdgeKind::Chosen => "!>",
             EdgeKind::Tie => "--",
         };
-        let line = format!("{} {arrow} {} {}", name(edge.from), name(edge.to), edge.label.join("/"));
+        let line = format!(
+            "{} {arrow} {} {}",
+            name(edge.from),
+            name(edge.to),
+            edge.label.join("/")
+        );
         line.trim_end().to_owned()
     };
     graph.edges.iter().map(line).collect::<Vec<_>>().join("\n")
@@ -118,8 +132,15 @@ fn nodes_say_what_they_are() {
         route = [{ from = 'A', to = ['j'] }]
         join = [{ id = 'j', from = ['A'], to = 'C', mode = 'active', deliver = 'each' }]";
     let graph = graph(team).expect("it can be drawn");
-    let nodes =
-        graph.nodes.iter().map(|n| format!("{} {}: {} {}", n.kind.class(), n.name, n.note, n.actions.join(" ")));
+    let nodes = graph.nodes.iter().map(|n| {
+        format!(
+            "{} {}: {} {}",
+            n.kind.class(),
+            n.name,
+            n.note,
+            n.actions.join(" ")
+        )
+    });
     let expected = [
         "start idea:  ",
         "role A: chief, plans and acts p w",
@@ -136,16 +157,32 @@ fn nodes_say_what_they_are() {
 #[test]
 fn a_team_in_which_all_hear_all_is_refused_and_a_large_one_is_written_as_text_only() {
     let team = |count: usize, watch: &str| {
-        let role =
-            |i| format!("{{ name = 'r{i}', watch = ['{watch}'], action = [{{ name = 'a', component = 'x' }}] }}");
-        format!("role = [{}]\n", (0..count).map(role).collect::<Vec<_>>().join(", "))
+        let role = |i| {
+            format!(
+                "{{ name = 'r{i}', watch = ['{watch}'], action = [{{ name = 'a', component = 'x' }}] }}"
+            )
+        };
+        format!(
+            "role = [{}]\n",
+            (0..count).map(role).collect::<Vec<_>>().join(", ")
+        )
     };
     let error = graph(&team(150, "a")).expect_err("it has too many edges");
-    assert_eq!(error.to_string(), "cannot draw the team `t`: it has more than 10000 edges");
+    assert_eq!(
+        error.to_string(),
+        "cannot draw the team `t`: it has more than 10000 edges"
+    );
     let large = graph(&team(1000, "UserRequirement")).expect("it has few edges");
     assert!(large.write(super::Format::Dot).is_ok() && large.write(super::Format::Mermaid).is_ok());
-    let error = large.write(super::Format::Svg).expect_err("it is too large");
-    assert!(error.to_string().contains("it has 2001 nodes and edges, at most 1500; try `--format dot`"), "{error}");
+    let error = large
+        .write(super::Format::Svg)
+        .expect_err("it is too large");
+    assert!(
+        error
+            .to_string()
+            .contains("it has 2001 nodes and edges, at most 1500; try `--format dot`"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -177,7 +214,17 @@ fn what_a_run_sent_elsewhere_is_an_edge_of_its_own() {
         "D !> outside:X 3 messages/chosen at run time",
     ];
     assert_eq!(edges(&graph), format!("{before}\n{}", added.join("\n")));
-    for format in [super::Format::Mermaid, super::Format::Dot, super::Format::Svg] {
-        assert!(graph.write(format).expect("it is written").contains("chosen at run time"), "{format:?}");
+    for format in [
+        super::Format::Mermaid,
+        super::Format::Dot,
+        super::Format::Svg,
+    ] {
+        assert!(
+            graph
+                .write(format)
+                .expect("it is written")
+                .contains("chosen at run time"),
+            "{format:?}"
+        );
     }
 }

@@ -18,7 +18,10 @@ pub fn document(component: &[u8]) -> Result<Value, TooLarge> {
     };
     let mut schemas = Schemas::new(&resolve);
     let functions = functions(&resolve, world);
-    let functions: Map<String, Value> = functions.into_iter().map(|(name, f)| (name, schemas.function(f))).collect();
+    let functions: Map<String, Value> = functions
+        .into_iter()
+        .map(|(name, f)| (name, schemas.function(f)))
+        .collect();
     if functions.is_empty() {
         return Ok(json!({}));
     }
@@ -31,7 +34,13 @@ pub fn manifest(component: &[u8], function: &str) -> Manifest {
     let decoded = decode(component);
     let written = decoded.as_ref().and_then(|(resolve, world)| {
         let functions = functions(resolve, *world);
-        functions.into_iter().find(|(name, _)| name == function)?.1.docs.contents.clone()
+        functions
+            .into_iter()
+            .find(|(name, _)| name == function)?
+            .1
+            .docs
+            .contents
+            .clone()
     });
     Manifest {
         name: function.to_owned(),

@@ -15,7 +15,10 @@ pub fn document(digest: &Digest, manifest: &Manifest) -> Value {
         "needs": manifest.needs,
         "sha256": digest.0,
     });
-    for (key, text) in [("config_schema", &manifest.config_schema), ("output_schema", &manifest.output_schema)] {
+    for (key, text) in [
+        ("config_schema", &manifest.config_schema),
+        ("output_schema", &manifest.output_schema),
+    ] {
         if let Some(text) = text {
             // What is no JSON is shown as what it is.
             document[key] = json::read(text).unwrap_or_else(|_| Value::String(text.clone()));

@@ -21,11 +21,17 @@ pub fn document() -> Value {
     for (name, id) in &package.interfaces {
         let interface = &resolve.interfaces[*id];
         if !interface.functions.is_empty() {
-            let by = if offers(&resolve, host, interface) { "host" } else { "action" };
+            let by = if offers(&resolve, host, interface) {
+                "host"
+            } else {
+                "action"
+            };
             interfaces.insert(name.clone(), describe(&mut schemas, interface, by));
         }
     }
-    let definitions = schemas.definitions().expect("the host's own interfaces fit in a document");
+    let definitions = schemas
+        .definitions()
+        .expect("the host's own interfaces fit in a document");
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": package.name.to_string(),
@@ -49,7 +55,8 @@ fn parse() -> (Resolve, PackageId) {
     }
     let mut resolve = Resolve::default();
     let group = map.parse().map_err(|(_, error)| error.to_string());
-    let package = group.and_then(|group| resolve.push_group(group).map_err(|error| error.to_string()));
+    let package =
+        group.and_then(|group| resolve.push_group(group).map_err(|error| error.to_string()));
     // The host's bindings were made of the same text.
     let package = package.expect("the host's own interfaces are valid");
     (resolve, package)
@@ -65,6 +72,11 @@ fn offers(resolve: &Resolve, world: &World, interface: &Interface) -> bool {
 
 fn describe(schemas: &mut Schemas<'_>, interface: &Interface, by: &str) -> Value {
     let functions = interface.functions.iter();
-    let functions: Map<String, Value> = functions.map(|(name, f)| (name.clone(), schemas.function(f))).collect();
-    described(&interface.docs, json!({ "provided_by": by, "functions": functions }))
+    let functions: Map<String, Value> = functions
+        .map(|(name, f)| (name.clone(), schemas.function(f)))
+        .collect();
+    described(
+        &interface.docs,
+        json!({ "provided_by": by, "functions": functions }),
+    )
 }

@@ -35,7 +35,9 @@ fn resolve() -> Resolve {
     let mut map = SourceMap::new();
     map.push_str("shapes.wit", PACKAGE);
     let mut resolve = Resolve::default();
-    resolve.push_group(map.parse().map_err(|(_, error)| error).unwrap()).unwrap();
+    resolve
+        .push_group(map.parse().map_err(|(_, error)| error).unwrap())
+        .unwrap();
     resolve
 }
 
@@ -60,31 +62,80 @@ fn values_fit_their_types_and_others_do_not() {
     let check = |name: &str, good: &[Value], bad: &[Value]| {
         let schema = schema(name);
         let fits = |value: &Value| jsonschema::is_valid(&schema, value);
-        good.iter().for_each(|value| assert!(fits(value), "{name}: {value}"));
-        bad.iter().for_each(|value| assert!(!fits(value), "{name}: {value}"));
+        good.iter()
+            .for_each(|value| assert!(fits(value), "{name}: {value}"));
+        bad.iter()
+            .for_each(|value| assert!(!fits(value), "{name}: {value}"));
     };
     let point = json!({ "x": 1, "y": -2 });
     check(
         "point",
-        &[point.clone(), json!({ "x": 1, "y": 2, "label": "p" }), json!({ "x": 1, "y": 2, "label": null })],
-        &[json!({ "x": 1 }), json!({ "x": 1, "y": 2.5 }), json!({ "x": 1, "y": 2, "z": 3 }), json!([1, 2])],
+        &[
+            point.clone(),
+            json!({ "x": 1, "y": 2, "label": "p" }),
+            json!({ "x": 1, "y": 2, "label": null }),
+        ],
+        &[
+            json!({ "x": 1 }),
+            json!({ "x": 1, "y": 2.5 }),
+            json!({ "x": 1, "y": 2, "z": 3 }),
+            json!([1, 2]),
+        ],
     );
-    check("colour", &[json!("red"), json!("green")], &[json!("blue"), json!(0)]);
-    check("rights", &[json!([]), json!(["write", "read"])], &[json!(["read", "read"]), json!("read"), json!(["run"])]);
+    check(
+        "colour",
+        &[json!("red"), json!("green")],
+        &[json!("blue"), json!(0)],
+    );
+    check(
+        "rights",
+        &[json!([]), json!(["write", "read"])],
+        &[json!(["read", "read"]), json!("read"), json!(["run"])],
+    );
     check(
         "shape",
-        &[json!("empty"), json!({ "dot": point }), json!({ "line": [point, point] })],
-        &[json!("dot"), json!({ "empty": null }), json!({ "line": [point] }), json!({ "dot": point, "line": [] })],
+        &[
+            json!("empty"),
+            json!({ "dot": point }),
+            json!({ "line": [point, point] }),
+        ],
+        &[
+            json!("dot"),
+            json!({ "empty": null }),
+            json!({ "line": [point] }),
+            json!({ "dot": point, "line": [] }),
+        ],
     );
-    check("points", &[json!([]), json!([point])], &[json!(point), json!([1])]);
-    check("nested", &[json!(null), json!({ "some": null }), json!({ "some": 3 })], &[json!(3), json!({})]);
-    check("pair", &[json!({ "ok": 1 }), json!({ "err": "x" })], &[json!({ "ok": "x" }), json!({}), json!(1)]);
-    check("unit", &[json!({ "ok": null }), json!({ "err": null })], &[json!(null)]);
+    check(
+        "points",
+        &[json!([]), json!([point])],
+        &[json!(point), json!([1])],
+    );
+    check(
+        "nested",
+        &[json!(null), json!({ "some": null }), json!({ "some": 3 })],
+        &[json!(3), json!({})],
+    );
+    check(
+        "pair",
+        &[json!({ "ok": 1 }), json!({ "err": "x" })],
+        &[json!({ "ok": "x" }), json!({}), json!(1)],
+    );
+    check(
+        "unit",
+        &[json!({ "ok": null }), json!({ "err": null })],
+        &[json!(null)],
+    );
     check("bytes", &[json!("AAEC")], &[json!([0, 1, 2])]);
     check(
         "numbers",
         &[json!([255, -128, 65535, i64::MIN, u64::MAX])],
-        &[json!([256, 0, 0, 0, 0]), json!([0, -129, 0, 0, 0]), json!([0, 0, 0, 0, -1]), json!([0, 0, 0, 0])],
+        &[
+            json!([256, 0, 0, 0, 0]),
+            json!([0, -129, 0, 0, 0]),
+            json!([0, 0, 0, 0, -1]),
+            json!([0, 0, 0, 0]),
+        ],
     );
     check("letter", &[json!("ä")], &[json!(""), json!("ab")]);
     check("file", &[], &[json!(0), json!(null), json!({})]);
@@ -95,12 +146,18 @@ fn functions_say_what_they_take_return_and_how_they_fail() {
     let draw = function("draw");
     assert_eq!(draw["description"], "Draws.");
     assert_eq!(draw["parameters"]["required"], json!(["shape"]));
-    assert_eq!(draw["parameters"]["properties"]["shape"], json!({ "$ref": "#/$defs/shapes.shape" }));
+    assert_eq!(
+        draw["parameters"]["properties"]["shape"],
+        json!({ "$ref": "#/$defs/shapes.shape" })
+    );
     assert_eq!(draw["returns"], json!({ "$ref": "#/$defs/shapes.points" }));
     assert_eq!(draw["fails"], json!({ "type": "string" }));
     let ends = |name: &str| {
         let function = function(name);
-        (function.get("returns").cloned(), function.get("fails").cloned())
+        (
+            function.get("returns").cloned(),
+            function.get("fails").cloned(),
+        )
     };
     assert_eq!(ends("stop"), (None, None));
     assert_eq!(ends("count"), (Some(integer(0, u32::MAX.into())), None));
@@ -112,8 +169,14 @@ fn functions_say_what_they_take_return_and_how_they_fail() {
 fn what_the_author_wrote_is_kept() {
     let point = &schema("point")["$defs"]["shapes.point"];
     assert_eq!(point["description"], "A point, somewhere.");
-    assert_eq!(point["properties"]["label"]["description"], "What it is called.");
-    assert_eq!(schema("colour")["$defs"]["shapes.colour"]["description"], "`red`: Like blood.");
+    assert_eq!(
+        point["properties"]["label"]["description"],
+        "What it is called."
+    );
+    assert_eq!(
+        schema("colour")["$defs"]["shapes.colour"]["description"],
+        "`red`: Like blood."
+    );
 }
 
 #[test]
@@ -135,7 +198,13 @@ fn types_without_names_that_come_to_millions_are_refused() {
     };
     let small = described(5).unwrap();
     let items = &small["functions"]["f"]["parameters"]["properties"]["x"]["prefixItems"];
-    assert_eq!((items.as_array().map(Vec::len), small.to_string().matches("integer").count()), (Some(2), 32));
+    assert_eq!(
+        (
+            items.as_array().map(Vec::len),
+            small.to_string().matches("integer").count()
+        ),
+        (Some(2), 32)
+    );
     assert_eq!(described(16), Err(TooLarge));
 }
 
@@ -145,16 +214,26 @@ fn the_host_s_own_document_is_whole() {
     let interfaces = document["interfaces"].as_object().unwrap();
     for (name, interface) in interfaces {
         for (function, schema) in interface["functions"].as_object().unwrap() {
-            assert!(schema["description"].is_string(), "{name}.{function} says nothing");
-            for part in ["parameters", "returns", "fails"].iter().filter_map(|part| schema.get(part)) {
+            assert!(
+                schema["description"].is_string(),
+                "{name}.{function} says nothing"
+            );
+            for part in ["parameters", "returns", "fails"]
+                .iter()
+                .filter_map(|part| schema.get(part))
+            {
                 let mut part = part.clone();
                 part["$defs"] = document["$defs"].clone();
-                jsonschema::validator_for(&part).unwrap_or_else(|error| panic!("{name}.{function}: {error}"));
+                jsonschema::validator_for(&part)
+                    .unwrap_or_else(|error| panic!("{name}.{function}: {error}"));
             }
         }
     }
     let by = |name: &str| interfaces[name]["provided_by"].as_str().unwrap();
-    assert_eq!([by("llm"), by("files"), by("handler"), by("thinker")], ["host", "host", "action", "action"]);
+    assert_eq!(
+        [by("llm"), by("files"), by("handler"), by("thinker")],
+        ["host", "host", "action", "action"]
+    );
     let mut request = document["interfaces"]["http"]["functions"]["fetch"]["parameters"].clone();
     request["$defs"] = document["$defs"].clone();
     let fetch = json!({ "request": { "method": "GET", "url": "https://example.com", "headers": [], "secrets": [] } });

@@ -38,8 +38,14 @@ pub fn answer(path: &Path, given: &[Given]) -> Result<Taken, LaunchError> {
         let (mut journal, _) = opened.journal(None)?;
         let answers = journal.reply(given)?;
         journal.save_if_possible();
-        Ok(Taken { answers, taker: Taker::Saved })
+        Ok(Taken {
+            answers,
+            taker: Taker::Saved,
+        })
     };
-    let taken = |answers| Taken { answers, taker: Taker::Process };
+    let taken = |answers| Taken {
+        answers,
+        taker: Taker::Process,
+    };
     reach(path, record, || control::answer(path, given).map(taken))
 }

@@ -32,7 +32,11 @@ pub(super) enum Way {
 impl Way {
     /// What was spent that the state which is gone on with may not know of; the account of a new lineage says it itself.
     pub(super) fn spent(&self) -> Usd {
-        if let Self::Over { spent, .. } = self { *spent } else { Usd::ZERO }
+        if let Self::Over { spent, .. } = self {
+            *spent
+        } else {
+            Usd::ZERO
+        }
     }
 }
 
@@ -44,18 +48,27 @@ impl Opened {
             return is_held(self.stepper.env(), id);
         };
         let rows = store.checkpoints()?;
-        let lineage = rows.iter().find(|row| row.id == *id).map(|row| row.lineage.clone());
+        let lineage = rows
+            .iter()
+            .find(|row| row.id == *id)
+            .map(|row| row.lineage.clone());
         let newest = lineage.filter(|lineage| is_newest(&rows, lineage, id));
         if newest.as_ref() == Some(&self.stepper.env().lineage.name) {
             return Ok(());
         }
         let lineages = store.lineages()?;
-        let account = account(store.spent()?, &self.stepper, (&lineages, &|at| store.load(at)))?;
+        let account = account(
+            store.spent()?,
+            &self.stepper,
+            (&lineages, &|at| store.load(at)),
+        )?;
         if let Some(lineage) = newest {
             let stepper = sum_up(&self.stepper, store.load(&At::Lineage(lineage.clone()))?)?;
             let (env, left) = (stepper.env(), account_left(&stepper));
             // Nothing more is spent by one that is finished.
-            if env.is_finished() || !starts_over(&self.definition.team.policy.purses, &account, &left) {
+            if env.is_finished()
+                || !starts_over(&self.definition.team.policy.purses, &account, &left)
+            {
                 let held_back = left.spent.0 - env.spent.0;
                 let spent = Usd(account.spent.0.saturating_sub(held_back));
                 self.way = Way::Over { lineage, spent };
@@ -66,7 +79,10 @@ impl Opened {
         let name = next_name(&lineages);
         self.stepper = sum_up(&self.stepper, store.load(&At::Checkpoint(id.clone()))?)?;
         let event = self.stepper.forked(name, Vec::new(), account);
-        let event = event.ok_or_else(|| StoreError::NoCheckpoint { id: id.0.clone(), known: Vec::new() })?;
+        let event = event.ok_or_else(|| StoreError::NoCheckpoint {
+            id: id.0.clone(),
+            known: Vec::new(),
+        })?;
         self.way = Way::Aside(Box::new(event));
         Ok(())
     }
@@ -101,11 +117,18 @@ pub(super) fn is_held(env: &Environment, id: &CheckpointId) -> Result<(), Launch
         return Ok(());
     }
     let known = env.checkpoint.iter().map(|id| id.0.clone()).collect();
-    Err(StoreError::NoCheckpoint { id: id.0.clone(), known }.into())
+    Err(StoreError::NoCheckpoint {
+        id: id.0.clone(),
+        known,
+    }
+    .into())
 }
 
 fn is_newest(rows: &[CheckpointRow], lineage: &str, id: &CheckpointId) -> bool {
-    rows.iter().rev().find(|row| row.lineage == lineage).is_some_and(|row| row.id == *id)
+    rows.iter()
+        .rev()
+        .find(|row| row.lineage == lineage)
+        .is_some_and(|row| row.id == *id)
 }
 
 /// The name of the lineage that is made next. All names of a storage begin alike, however they are nested, so that
@@ -114,7 +137,9 @@ pub(super) fn next_name(lineages: &[LineageRow]) -> String {
     let first = lineages.first().map_or("", |first| first.name.as_str());
     let taken = |name: &String| lineages.iter().any(|row| row.name == *name);
     let mut names = (lineages.len()..).map(|n| format!("{first}.{n}"));
-    names.find(|name| !taken(name)).expect("there are more numbers than lineages")
+    names
+        .find(|name| !taken(name))
+        .expect("there are more numbers than lineages")
 }
 
 /// How a state of the same storage is loaded.
@@ -131,9 +156,14 @@ pub(super) fn account(
     account.spent = account.spent.max(spent);
     // There may be thousands: they are read only where the money of the team is not all that is capped.
     let is_all = current.team().policy.purses == Purses::default();
-    let others = lineages.iter().filter(|row| !is_all && row.name != current.env().lineage.name);
+    let others = lineages
+        .iter()
+        .filter(|row| !is_all && row.name != current.env().lineage.name);
     for row in others {
-        account.learn(&account_left(&sum_up(current, load(&At::Lineage(row.name.clone()))?)?));
+        account.learn(&account_left(&sum_up(
+            current,
+            load(&At::Lineage(row.name.clone()))?,
+        )?));
     }
     Ok(account)
 }

@@ -47,14 +47,22 @@ struct Read {
 /// Compares what is saved in two places. Each is a path, perhaps with `@` and a checkpoint or a lineage behind it.
 pub fn compare(one: &str, other: &str) -> Result<Comparison, LaunchError> {
     let (one, other) = (read(one)?, read(other)?);
-    let (team, given) = (&one.team.stepper.env().shape, &other.team.stepper.env().shape);
+    let (team, given) = (
+        &one.team.stepper.env().shape,
+        &other.team.stepper.env().shape,
+    );
     let differences = team.differences(given);
     if !differences.is_empty() {
         return Err(LaunchError::Unfit(differences));
     }
     let common = last_common(&one, &other)?;
     let difference = compare_states(&one.team.stepper, &other.team.stepper);
-    Ok(Comparison { one: one.side(common.as_ref()), other: other.side(common.as_ref()), common, difference })
+    Ok(Comparison {
+        one: one.side(common.as_ref()),
+        other: other.side(common.as_ref()),
+        common,
+        difference,
+    })
 }
 
 impl Read {
@@ -65,9 +73,17 @@ impl Read {
     fn side(self, common: Option<&CheckpointId>) -> Side {
         let shared = common.and_then(|common| self.chain.iter().position(|id| id == common));
         // Without it in the list, all that is listed came later, unless nothing came at all.
-        let first = self.chain.get(shared.map_or(0, |shared| shared + 1)).cloned();
+        let first = self
+            .chain
+            .get(shared.map_or(0, |shared| shared + 1))
+            .cloned();
         let env = self.team.stepper.into_env();
-        Side { path: self.path, lineage: env.lineage.name, checkpoint: env.checkpoint, first }
+        Side {
+            path: self.path,
+            lineage: env.lineage.name,
+            checkpoint: env.checkpoint,
+            first,
+        }
     }
 }
 
@@ -89,10 +105,16 @@ pub(super) fn state_at(text: &str) -> Result<(PathBuf, SavedTeam), LaunchError> 
 pub fn place(text: &str) -> Result<(PathBuf, At), LaunchError> {
     let (path, id) = parted(text);
     let path = follow_link(path);
-    let Some(id) = id else { return Ok((path, At::Head)) };
+    let Some(id) = id else {
+        return Ok((path, At::Head));
+    };
     let (rows, _) = checkpoints(&path)?;
     let is_lineage = rows.iter().any(|row| row.lineage == id);
-    let at = if is_lineage { At::Lineage(id.into()) } else { At::Checkpoint(id.into()) };
+    let at = if is_lineage {
+        At::Lineage(id.into())
+    } else {
+        At::Checkpoint(id.into())
+    };
     Ok((path, at))
 }
 
@@ -143,7 +165,9 @@ fn last_common(one: &Read, other: &Read) -> Result<Option<CheckpointId>, LaunchE
     }
     // A fork in a directory of its own knows by name only what came before it.
     let named = |read: &Read| Some((read.env().lineage.clone(), read.env().checkpoint.clone()?));
-    let (Some(one), Some(other)) = (named(one), named(other)) else { return Ok(None) };
+    let (Some(one), Some(other)) = (named(one), named(other)) else {
+        return Ok(None);
+    };
     Ok(common((&one.0, &one.1), (&other.0, &other.1)))
 }
 
@@ -162,5 +186,9 @@ fn state(read: &Read, id: &CheckpointId) -> Result<String, LaunchError> {
     let mut definition = saved.definition;
     (definition.base, definition.name) = Default::default();
     (definition.text, definition.components) = Default::default();
-    Ok(team_json::export(stepper.team(), stepper.env(), &definition))
+    Ok(team_json::export(
+        stepper.team(),
+        stepper.env(),
+        &definition,
+    ))
 }

@@ -42,7 +42,13 @@ impl Components {
         definition.check_ready()?;
         let lock = Lock::beside(&definition.source.base);
         let lock = lock.map_err(|error| Diagnostics::from(Diagnostic::new(error.to_string())))?;
-        let mut loading = Loading { definition, sandbox, lock, sources: BTreeMap::new(), made: BTreeMap::new() };
+        let mut loading = Loading {
+            definition,
+            sandbox,
+            lock,
+            sources: BTreeMap::new(),
+            made: BTreeMap::new(),
+        };
         let mut loaded = BTreeMap::new();
         let mut problems: Vec<(Slot, Diagnostics)> = Vec::new();
         let mut unloadable: BTreeMap<String, Vec<Slot>> = BTreeMap::new();
@@ -53,9 +59,17 @@ impl Components {
                 Err(Refused::Anywhere(why)) => unloadable.entry(why).or_default().push(*slot),
             }
         }
-        problems.extend(unloadable.into_iter().map(|(why, slots)| (slots[0], nowhere(definition, why, &slots))));
+        problems.extend(
+            unloadable
+                .into_iter()
+                .map(|(why, slots)| (slots[0], nowhere(definition, why, &slots))),
+        );
         problems.sort_by_key(|(slot, _)| *slot);
-        match problems.into_iter().map(|(_, problem)| problem).reduce(Diagnostics::and) {
+        match problems
+            .into_iter()
+            .map(|(_, problem)| problem)
+            .reduce(Diagnostics::and)
+        {
             Some(problems) => Err(problems),
             None => Ok(Self { loaded }),
         }
@@ -63,11 +77,19 @@ impl Components {
 
     /// The digests, by place.
     pub fn digests(&self) -> BTreeMap<Slot, Digest> {
-        self.loaded.iter().map(|(slot, component)| (*slot, component.digest.clone())).collect()
+        self.loaded
+            .iter()
+            .map(|(slot, component)| (*slot, component.digest.clone()))
+            .collect()
     }
 
     /// What a driver needs to run the team, which keeps off what the host itself saves.
-    pub fn equip(&self, definition: &Definition, sandbox: WasmSandbox, own: Own) -> Result<Equipment, LaunchError> {
+    pub fn equip(
+        &self,
+        definition: &Definition,
+        sandbox: WasmSandbox,
+        own: Own,
+    ) -> Result<Equipment, LaunchError> {
         let bridge = |external: &External| Bridge::new(external.clone(), own.storage());
         let external = definition.external.as_ref().map(bridge);
         Ok(Equipment {
@@ -85,9 +107,13 @@ impl Components {
         sandbox: WasmSandbox,
         own: Own,
     ) -> Result<Equipment, LaunchError> {
-        let plugins: BTreeMap<Slot, Arc<Plugin>> =
-            definition.plugins.iter().map(|(slot, plugin)| (*slot, Arc::new(located(plugin)))).collect();
-        let description = |(slot, component): (&Slot, &Loaded)| (*slot, component.manifest.description.clone());
+        let plugins: BTreeMap<Slot, Arc<Plugin>> = definition
+            .plugins
+            .iter()
+            .map(|(slot, plugin)| (*slot, Arc::new(located(plugin))))
+            .collect();
+        let description =
+            |(slot, component): (&Slot, &Loaded)| (*slot, component.manifest.description.clone());
         let dirs = plugins.values().flat_map(|plugin| &plugin.grants.dirs);
         let directories = Directories::new(&real_path(&definition.source.base), dirs).without(own);
         Ok(Equipment {
@@ -105,13 +131,19 @@ impl Components {
 /// The same with its directories where they really are: one that is granted by way of a link, too, is one directory.
 fn located(plugin: &Plugin) -> Plugin {
     let mut plugin = plugin.clone();
-    plugin.grants.dirs.iter_mut().for_each(|dir| dir.host = real_path(&dir.host));
+    plugin
+        .grants
+        .dirs
+        .iter_mut()
+        .for_each(|dir| dir.host = real_path(&dir.host));
     plugin
 }
 
 /// The team's language model, if it has one.
 fn models(definition: &Definition) -> Result<Option<Models>, LaunchError> {
-    let Some(llm) = &definition.llm else { return Ok(None) };
+    let Some(llm) = &definition.llm else {
+        return Ok(None);
+    };
     let models = Models::new(llm, &definition.variables).map_err(|error| match &error {
         ConfigError::ApiKey { name, problem } => {
             let message =
@@ -125,11 +157,18 @@ fn models(definition: &Definition) -> Result<Option<Models>, LaunchError> {
 
 /// The secrets that a team's grants name.
 fn secrets(definition: &Definition) -> Result<Secrets, Diagnostics> {
-    let names = definition.plugins.values().flat_map(|plugin| plugin.grants.secrets());
+    let names = definition
+        .plugins
+        .values()
+        .flat_map(|plugin| plugin.grants.secrets());
     Secrets::read(&definition.variables, names.map(String::as_str)).map_err(|missing| {
-        let shown = missing.iter().filter_map(|secret| definition.at_secret(&secret.name, &secret.to_string()));
+        let shown = missing
+            .iter()
+            .filter_map(|secret| definition.at_secret(&secret.name, &secret.to_string()));
         // Every name comes from a grant, and every grant from a place in the file.
-        shown.reduce(Diagnostics::and).expect("a secret is named somewhere")
+        shown
+            .reduce(Diagnostics::and)
+            .expect("a secret is named somewhere")
     })
 }
 
@@ -158,12 +197,22 @@ impl From<Diagnostics> for Refused {
 
 /// A component that stands in several places and can be loaded in none is told once: what a compiler says is long.
 fn nowhere(definition: &Definition, why: String, slots: &[Slot]) -> Diagnostics {
-    let name = |slot: &Slot| format!("`{}` ({})", definition.team.slot_name(*slot), definition.place(*slot));
+    let name = |slot: &Slot| {
+        format!(
+            "`{}` ({})",
+            definition.team.slot_name(*slot),
+            definition.place(*slot)
+        )
+    };
     match slots {
         [only] => definition.at_component(*only, why),
         [first, others @ ..] => {
             let others: Vec<String> = others.iter().map(name).collect();
-            definition.refused(*first, why, format!("the same applies to {}", others.join(", ")))
+            definition.refused(
+                *first,
+                why,
+                format!("the same applies to {}", others.join(", ")),
+            )
         }
         [] => Diagnostic::new(why).into(),
     }
@@ -182,7 +231,12 @@ struct Making {
 
 impl Making {
     fn of(plugin: &Plugin) -> Self {
-        let Limits { fuel, component_bytes, compile, .. } = plugin.limits;
+        let Limits {
+            fuel,
+            component_bytes,
+            compile,
+            ..
+        } = plugin.limits;
         Self {
             path: plugin.component.clone(),
             counts_fuel: fuel.is_some(),
@@ -195,23 +249,41 @@ impl Making {
 
 impl Loading<'_> {
     /// Nothing is compiled of what may not be loaded.
-    fn load(&mut self, slot: Slot, plugin: &Plugin, report: &mut dyn FnMut(Notice<'_>)) -> Result<Loaded, Refused> {
+    fn load(
+        &mut self,
+        slot: Slot,
+        plugin: &Plugin,
+        report: &mut dyn FnMut(Notice<'_>),
+    ) -> Result<Loaded, Refused> {
         let (definition, sandbox, path) = (self.definition, self.sandbox, &plugin.component);
         let refuse = |why: &Unloadable| Refused::Anywhere(why.told(plugin));
         let limit = plugin.limits.component_bytes;
-        let read = || Source::read(path, limit, &definition.trust, &mut |line| report(Notice::Busy(line)));
-        let source = self.sources.entry((path.clone(), limit)).or_insert_with(read);
+        let read = || {
+            Source::read(path, limit, &definition.trust, &mut |line| {
+                report(Notice::Busy(line))
+            })
+        };
+        let source = self
+            .sources
+            .entry((path.clone(), limit))
+            .or_insert_with(read);
         let source = source.as_ref().map_err(refuse)?;
         admit(definition, (slot, plugin), source, self.lock.as_ref())?;
         let load = || {
-            source.compiling(sandbox, plugin).iter().for_each(|line| report(Notice::Busy(line)));
+            source
+                .compiling(sandbox, plugin)
+                .iter()
+                .for_each(|line| report(Notice::Busy(line)));
             source.load(sandbox, plugin)
         };
         let made = self.made.entry(Making::of(plugin)).or_insert_with(load);
         let mut made = made.as_ref().map_err(refuse)?.clone();
         if let Some(function) = &plugin.function {
-            let checked =
-                sandbox.check_function((&made.digest, Metering::of(&plugin.limits)), function, &plugin.config);
+            let checked = sandbox.check_function(
+                (&made.digest, Metering::of(&plugin.limits)),
+                function,
+                &plugin.config,
+            );
             checked.map_err(|error| uncallable(definition, slot, &error))?;
             // It says nothing about itself; what its author wrote of the function does.
             made.manifest = Arc::new(component::manifest(&source.bytes, function));
@@ -233,23 +305,37 @@ fn admit(
     lock: Option<&Lock>,
 ) -> Result<(), Diagnostics> {
     if let Some(pin) = plugin.pin.as_ref().filter(|pin| **pin != source.digest.0) {
-        let message = format!("the component's sha256 is `{}`, but the team file pins `{pin}`", source.digest);
+        let message = format!(
+            "the component's sha256 is `{}`, but the team file pins `{pin}`",
+            source.digest
+        );
         return Err(definition.at_pin(slot, message));
     }
     let lock = lock.filter(|_| !definition.is_given(slot));
-    let name = || Name::of(&plugin.component, definition.skill(slot), &definition.source.base);
+    let name = || {
+        Name::of(
+            &plugin.component,
+            definition.skill(slot),
+            &definition.source.base,
+        )
+    };
     if let Some(mismatch) = lock.and_then(|lock| lock.check(&name(), source.locked()).err()) {
         let team = path_word(Path::new(&definition.source.name));
         let lock = format!("lock it: `strata-host lock {team}`");
         let hint = match mismatch {
-            Mismatch::Changed { .. } => format!("put the locked one back, or, if it is meant, {lock}"),
+            Mismatch::Changed { .. } => {
+                format!("put the locked one back, or, if it is meant, {lock}")
+            }
             // No other one was ever locked.
             Mismatch::Unlocked { .. } => format!("if it is meant, {lock}"),
         };
         return Err(definition.refused(slot, mismatch.to_string(), hint));
     }
     let signed = source.signed.as_ref();
-    signed.map_or_else(|why| Err(definition.refused(slot, why.to_string(), why.hint())), |()| Ok(()))
+    signed.map_or_else(
+        |why| Err(definition.refused(slot, why.to_string(), why.hint())),
+        |()| Ok(()),
+    )
 }
 
 /// A function that cannot be called, shown where it is named.
@@ -265,11 +351,20 @@ fn uncallable(definition: &Definition, slot: Slot, error: &FunctionError) -> Dia
 }
 
 /// Whether a component may stand in its place.
-fn fits(definition: &Definition, slot: Slot, plugin: &Plugin, component: &Loaded) -> Result<(), Diagnostics> {
+fn fits(
+    definition: &Definition,
+    slot: Slot,
+    plugin: &Plugin,
+    component: &Loaded,
+) -> Result<(), Diagnostics> {
     let role = definition.team.role(slot.role);
     let missing = match slot.part {
-        Part::Think if !component.exports.thinker => Some("thinks, so its component must export `thinker`"),
-        Part::Action(ActionId(0)) if role.react == React::PlanAndAct && !component.exports.planner => {
+        Part::Think if !component.exports.thinker => {
+            Some("thinks, so its component must export `thinker`")
+        }
+        Part::Action(ActionId(0))
+            if role.react == React::PlanAndAct && !component.exports.planner =>
+        {
             Some("plans, so its component must export `planner`")
         }
         _ => None,
@@ -279,7 +374,11 @@ fn fits(definition: &Definition, slot: Slot, plugin: &Plugin, component: &Loaded
         return Err(definition.at_component(slot, format!("`{part}` of role `{name}` {missing}")));
     }
     let refuse = |need: &String| {
-        let needs = format!("`{}` of role `{}` needs `{need}`", role.part_name(slot.part), role.name);
+        let needs = format!(
+            "`{}` of role `{}` needs `{need}`",
+            role.part_name(slot.part),
+            role.name
+        );
         if GIVEN.contains(&need.as_str()) {
             return None;
         }
@@ -291,13 +390,27 @@ fn fits(definition: &Definition, slot: Slot, plugin: &Plugin, component: &Loaded
         let line = line_to_add(plugin, need)?;
         Some(definition.at_allow(slot, format!("{needs}, which it is not granted"), line))
     };
-    component.manifest.needs.iter().filter_map(refuse).reduce(Diagnostics::and).map_or(Ok(()), Err)
+    component
+        .manifest
+        .needs
+        .iter()
+        .filter_map(refuse)
+        .reduce(Diagnostics::and)
+        .map_or(Ok(()), Err)
 }
 
 /// What a component can need that has to be granted.
 const GRANTED: [&str; 5] = ["env", "files", "http", "llm", "secrets"];
 /// What every component has.
-const GIVEN: [&str; 7] = ["clock", "environment", "human", "log", "memory", "random", "state"];
+const GIVEN: [&str; 7] = [
+    "clock",
+    "environment",
+    "human",
+    "log",
+    "memory",
+    "random",
+    "state",
+];
 
 /// The line that grants a capability, where it is not granted.
 fn line_to_add(plugin: &Plugin, need: &str) -> Option<&'static str> {
@@ -306,7 +419,9 @@ fn line_to_add(plugin: &Plugin, need: &str) -> Option<&'static str> {
         "http" if plugin.grants.http.is_empty() => {
             Some("http = [{ host = \"api.example.com\", methods = [\"GET\"], path = \"/*\" }]")
         }
-        "files" if plugin.grants.dirs.is_empty() => Some("dirs = [{ host = \"out\", guest = \"/out\", write = true }]"),
+        "files" if plugin.grants.dirs.is_empty() => {
+            Some("dirs = [{ host = \"out\", guest = \"/out\", write = true }]")
+        }
         "env" if plugin.grants.env.is_empty() => Some("env = [\"LANG\"]"),
         "secrets" if plugin.grants.secrets().next().is_none() => Some("secrets = [\"TOKEN\"]"),
         _ => None,

@@ -92,7 +92,11 @@ impl Control {
         let listener = UnixListener::from_std(socket.listener()?)?;
         let (mut answering, closing) = (JoinSet::new(), Arc::new(Notify::new()));
         answering.spawn(serve(listener, orders, closing.clone()));
-        Ok(Self { answering, closing, _socket: socket })
+        Ok(Self {
+            answering,
+            closing,
+            _socket: socket,
+        })
     }
 
     /// Listens to nobody else, and is gone once those who were heard have been answered.
@@ -121,7 +125,9 @@ async fn serve(listener: UnixListener, orders: Orders, closing: Arc<Notify>) {
 async fn attend(mut stream: UnixStream, orders: Orders) {
     let mut line = String::new();
     let mut lines = tokio::io::BufReader::new((&mut stream).take(MAX_LINE));
-    let Ok(Ok(_)) = tokio::time::timeout(PATIENCE, lines.read_line(&mut line)).await else { return };
+    let Ok(Ok(_)) = tokio::time::timeout(PATIENCE, lines.read_line(&mut line)).await else {
+        return;
+    };
     // Where this process was held up, who asked has given up by now and may have asked somebody else, or again.
     let response = tokio::select! {
         biased;
@@ -152,15 +158,23 @@ async fn response(line: &str, orders: &Orders) -> Response {
 /// Ends when nobody is at the other end any more. What else comes from there is nothing that was agreed on.
 async fn hung_up(stream: &mut UnixStream) {
     if !has_hung_up(stream) {
-        while stream.read(&mut [0; 64]).await.is_ok_and(|length| length > 0) {}
+        while stream
+            .read(&mut [0; 64])
+            .await
+            .is_ok_and(|length| length > 0)
+        {}
     }
 }
 
 /// Whether nobody is there now. Asked of the system: after it was stopped for a while, tokio hears of it only later.
 fn has_hung_up(stream: &UnixStream) -> bool {
-    let Ok(stream) = stream.as_fd().try_clone_to_owned() else { return false };
+    let Ok(stream) = stream.as_fd().try_clone_to_owned() else {
+        return false;
+    };
     // It does not block, since the stream of which it is a copy does not.
-    std::os::unix::net::UnixStream::from(stream).read(&mut [0]).is_ok_and(|length| length == 0)
+    std::os::unix::net::UnixStream::from(stream)
+        .read(&mut [0])
+        .is_ok_and(|length| length == 0)
 }
 
 /// Hands a message to the process that runs the team saved at a path.
@@ -184,11 +198,17 @@ fn call(path: &Path, request: &Request) -> Option<std::io::Result<Response>> {
     let mut stream = Directory::locate(path).ok()?.connect()?;
     let request = serde_json::to_string(request).ok()? + "\n";
     let mut line = String::new();
-    let asked = stream.set_read_timeout(Some(ANSWER)).and_then(|()| stream.set_write_timeout(Some(ANSWER)));
+    let asked = stream
+        .set_read_timeout(Some(ANSWER))
+        .and_then(|()| stream.set_write_timeout(Some(ANSWER)));
     let asked = asked.and_then(|()| stream.write_all(request.as_bytes()));
     let answered = asked.and_then(|()| BufReader::new(stream.take(MAX_LINE)).read_line(&mut line));
     let lost = |_| std::io::Error::other("it ended before it answered");
-    Some(answered.map_err(late).and_then(|_| serde_json::from_str(&line).map_err(lost)))
+    Some(
+        answered
+            .map_err(late)
+            .and_then(|_| serde_json::from_str(&line).map_err(lost)),
+    )
 }
 
 /// Says of an error that nothing came in time, if that is it.
@@ -196,7 +216,9 @@ fn late(error: std::io::Error) -> std::io::Error {
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => {
             let seconds = ANSWER.as_secs();
-            std::io::Error::other(format!("it has not answered for {seconds} s; if it is stopped, let it go on first"))
+            std::io::Error::other(format!(
+                "it has not answered for {seconds} s; if it is stopped, let it go on first"
+            ))
         }
         _ => error,
     }
@@ -207,13 +229,20 @@ fn not_taken<T>(response: Option<std::io::Result<Response>>) -> Reached<T> {
         None => return Reached::Nobody,
         Some(Ok(Response::Ended)) => return Reached::Ended,
         // It went away without having read all that was asked.
-        Some(Err(error)) if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) => {
+        Some(Err(error))
+            if matches!(
+                error.kind(),
+                ErrorKind::ConnectionReset | ErrorKind::BrokenPipe
+            ) =>
+        {
             return Reached::Ended;
         }
-        Some(Ok(Response::Refused(why))) => {
-            LaunchError::Missing(format!("the process that runs the team did not take it: {why}"))
+        Some(Ok(Response::Refused(why))) => LaunchError::Missing(format!(
+            "the process that runs the team did not take it: {why}"
+        )),
+        Some(Ok(Response::Unsaved(why))) => {
+            LaunchError::Unanswered(format!("it could not save it: {why}"))
         }
-        Some(Ok(Response::Unsaved(why))) => LaunchError::Unanswered(format!("it could not save it: {why}")),
         Some(Ok(_)) => LaunchError::Unanswered("it answered something else".into()),
         Some(Err(error)) => LaunchError::Unanswered(error.to_string()),
     }))

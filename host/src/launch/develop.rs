@@ -67,11 +67,15 @@ pub fn develop(
     if !matches!(content, Ok(Content::Database | Content::TeamJson)) {
         return anew(what, report, on_line);
     }
-    let mut opened = match Opened::open(&Resume { team: Some(what.team), ..Resume::new(what.storage, what.overrides) })
-    {
+    let mut opened = match Opened::open(&Resume {
+        team: Some(what.team),
+        ..Resume::new(what.storage, what.overrides)
+    }) {
         Err(LaunchError::Unfit(differences)) => {
             let differences = differences.join("; ");
-            report(Notice::Note(&format!("the team has changed and begins anew: {differences}")));
+            report(Notice::Note(&format!(
+                "the team has changed and begins anew: {differences}"
+            )));
             return anew(what, report, on_line);
         }
         opened => opened?,
@@ -90,8 +94,17 @@ pub fn develop(
         Place::Nowhere => return Ok(Developed::Unchanged),
     }
     let verdicts = lapsed(opened.stepper.env());
-    let resume = Resume { team: Some(what.team), ..Resume::new(what.storage, what.overrides) };
-    let (run, notes) = go_on(opened, (components, sandbox), (&resume, verdicts), report, on_line)?;
+    let resume = Resume {
+        team: Some(what.team),
+        ..Resume::new(what.storage, what.overrides)
+    };
+    let (run, notes) = go_on(
+        opened,
+        (components, sandbox),
+        (&resume, verdicts),
+        report,
+        on_line,
+    )?;
     Ok(Developed::Goes(Box::new(run), notes))
 }
 
@@ -100,7 +113,12 @@ pub fn made_from(team: &Path) -> Vec<PathBuf> {
     let mut files = Definition::named_files(team);
     // Skills lie on the shelf, and the lock beside the file.
     let definition = Definition::read(team).ok();
-    files.extend(definition.iter().flat_map(|read| &read.plugins).map(|(_, plugin)| plugin.component.clone()));
+    files.extend(
+        definition
+            .iter()
+            .flat_map(|read| &read.plugins)
+            .map(|(_, plugin)| plugin.component.clone()),
+    );
     files.extend(definition.map(|read| Lock::new(&read.source.base).path().to_owned()));
     files.into_iter().collect()
 }
@@ -111,57 +129,96 @@ pub fn saved_in(storage: &Path) -> [PathBuf; 2] {
     [directory.database(), directory.team_json()]
 }
 
-fn anew(what: &Develop<'_>, report: &mut dyn FnMut(Notice<'_>), on_line: OnLine) -> Result<Developed, LaunchError> {
+fn anew(
+    what: &Develop<'_>,
+    report: &mut dyn FnMut(Notice<'_>),
+    on_line: OnLine,
+) -> Result<Developed, LaunchError> {
     let idea = what.idea.map(str::to_owned);
     let (team, overrides, storage) = (what.team, what.overrides, what.storage);
     let (replace, calls) = (Replace::Unfinished, CallPolicy::Auto);
-    let started = start(Start { idea, replace, calls, ..Start::new(team, storage, overrides) }, report, on_line)?;
+    let started = start(
+        Start {
+            idea,
+            replace,
+            calls,
+            ..Start::new(team, storage, overrides)
+        },
+        report,
+        on_line,
+    )?;
     if let Some(aside) = started.moved_to {
         let aside = aside.display();
-        report(Notice::Note(&format!("the team that was saved there is now in `{aside}`")));
+        report(Notice::Note(&format!(
+            "the team that was saved there is now in `{aside}`"
+        )));
     }
     Ok(Developed::Goes(Box::new(started.run), Notes::default()))
 }
 
 /// Where the change matters. A role at fault is tried again where it is. What else was made with what is changed now is
 /// made again: the round begins before it was first used. A change of nothing that was used is just gone on with.
-fn place(opened: &Opened, components: &Components, what: &Develop<'_>) -> Result<Place, LaunchError> {
-    let Origin::Database { store, .. } = &opened.origin else { return Ok(Place::Newest) };
+fn place(
+    opened: &Opened,
+    components: &Components,
+    what: &Develop<'_>,
+) -> Result<Place, LaunchError> {
+    let Origin::Database { store, .. } = &opened.origin else {
+        return Ok(Place::Newest);
+    };
     let (env, definition) = (opened.stepper.env(), &opened.definition);
     if !opened.has_begun() {
         return Ok(Place::Newest);
     }
-    if what.idea.or(definition.idea.as_deref()).is_some_and(|idea| idea != env.idea) {
+    if what
+        .idea
+        .or(definition.idea.as_deref())
+        .is_some_and(|idea| idea != env.idea)
+    {
         return Ok(Place::Anew);
     }
     let saved = store.definition()?;
     let before = Definition::parse_alone(&saved.text, &saved.name, &saved.base).ok();
-    let replaced = opened.changes(components).into_iter().filter_map(|event| match event {
-        Event::ComponentChanged { slot, .. } => Some(slot),
-        _ => None,
-    });
-    let rewritten = before.iter().flat_map(|before| rewritten(before, definition));
-    let depends = |slot: &Slot| what.changed.iter().any(|file| definition.depends_on(*slot, file));
+    let replaced = opened
+        .changes(components)
+        .into_iter()
+        .filter_map(|event| match event {
+            Event::ComponentChanged { slot, .. } => Some(slot),
+            _ => None,
+        });
+    let rewritten = before
+        .iter()
+        .flat_map(|before| rewritten(before, definition));
+    let depends = |slot: &Slot| {
+        what.changed
+            .iter()
+            .any(|file| definition.depends_on(*slot, file))
+    };
     let depending = definition.plugins.keys().copied().filter(depends);
     let changed: BTreeSet<Slot> = replaced.chain(rewritten).chain(depending).collect();
     if at_fault(&opened.stepper).any(|slot| changed.contains(&slot)) {
         return Ok(Place::Newest);
     }
     let done = env.is_finished();
-    Ok(match first_use(store.as_ref(), &opened.stepper, &changed)? {
-        Use::At(checkpoint) => Place::Back(checkpoint),
-        Use::Forgotten => Place::Anew,
-        Use::None if done => Place::Nowhere,
-        Use::None => Place::Newest,
-    })
+    Ok(
+        match first_use(store.as_ref(), &opened.stepper, &changed)? {
+            Use::At(checkpoint) => Place::Back(checkpoint),
+            Use::Forgotten => Place::Anew,
+            Use::None if done => Place::Nowhere,
+            Use::None => Place::Newest,
+        },
+    )
 }
 
 /// The places where the team file says something else of what an action is given. Limits are not among it: they make
 /// nothing of what was done another.
 fn rewritten(before: &Definition, now: &Definition) -> Vec<Slot> {
-    let told = |role: &Role| [&role.profile, &role.goal, &role.constraints, &role.desc].map(Clone::clone);
+    let told =
+        |role: &Role| [&role.profile, &role.goal, &role.constraints, &role.desc].map(Clone::clone);
     let is_rewritten = |slot: &Slot| {
-        let (Some(was), Some(is)) = (before.plugins.get(slot), now.plugins.get(slot)) else { return true };
+        let (Some(was), Some(is)) = (before.plugins.get(slot), now.plugins.get(slot)) else {
+            return true;
+        };
         let thinks_otherwise = is.grants.llm.is_some() && before.llm != now.llm;
         let is_told_otherwise = told(before.team.role(slot.role)) != told(now.team.role(slot.role));
         was.config != is.config || was.grants != is.grants || thinks_otherwise || is_told_otherwise
@@ -174,7 +231,10 @@ fn at_fault(stepper: &Stepper) -> impl Iterator<Item = Slot> {
     let of = |(id, activation): (RoleId, &Activation)| {
         let role = stepper.team().role(id);
         let failed = matches!(activation.phase, Phase::Failed(_));
-        activation.work(role).filter(|_| failed).and_then(|work| slot(role, id, work))
+        activation
+            .work(role)
+            .filter(|_| failed)
+            .and_then(|work| slot(role, id, work))
     };
     stepper.env().failed().filter_map(of)
 }
@@ -190,12 +250,18 @@ enum Use {
 }
 
 /// The newest checkpoint before one of these places was first used with success.
-fn first_use(store: &dyn Store, stepper: &Stepper, slots: &BTreeSet<Slot>) -> Result<Use, LaunchError> {
+fn first_use(
+    store: &dyn Store,
+    stepper: &Stepper,
+    slots: &BTreeSet<Slot>,
+) -> Result<Use, LaunchError> {
     if slots.is_empty() {
         return Ok(Use::None);
     }
     let kept: BTreeSet<CheckpointId> = store.checkpoints()?.into_iter().map(|row| row.id).collect();
-    let is_one = |id: RoleId, work| slot(stepper.team().role(id), id, work).is_some_and(|slot| slots.contains(&slot));
+    let is_one = |id: RoleId, work| {
+        slot(stepper.team().role(id), id, work).is_some_and(|slot| slots.contains(&slot))
+    };
     let (mut newest, mut begun) = (None, None);
     let read = |from, limit| {
         let records = store.records(from, limit)?;
@@ -210,7 +276,12 @@ fn first_use(store: &dyn Store, stepper: &Stepper, slots: &BTreeSet<Slot>) -> Re
             Event::CallFinished { role, work, .. } if is_one(role, work) => {
                 return Ok(begun.flatten().map_or(Use::Forgotten, Use::At));
             }
-            event => newest = checkpoint_of(&event).filter(|id| kept.contains(id)).cloned().or(newest),
+            event => {
+                newest = checkpoint_of(&event)
+                    .filter(|id| kept.contains(id))
+                    .cloned()
+                    .or(newest)
+            }
         }
     }
     Ok(Use::None)

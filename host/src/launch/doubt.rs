@@ -27,8 +27,17 @@ pub fn doubts(stepper: &Stepper) -> Vec<Doubt> {
     for (role, place, begun) in stepper.env().doubts() {
         let name = name(stepper, role);
         let nth = 1 + doubts.iter().filter(|doubt| doubt.role == role).count();
-        let id = if nth == 1 { name } else { format!("{name}:{nth}") };
-        doubts.push(Doubt { id, what: begun.intent.what.clone(), role, place });
+        let id = if nth == 1 {
+            name
+        } else {
+            format!("{name}:{nth}")
+        };
+        doubts.push(Doubt {
+            id,
+            what: begun.intent.what.clone(),
+            role,
+            place,
+        });
     }
     doubts
 }
@@ -36,21 +45,33 @@ pub fn doubts(stepper: &Stepper) -> Vec<Doubt> {
 /// `ROLE.ACTION` of what a role is at.
 fn name(stepper: &Stepper, id: RoleId) -> String {
     let role = stepper.team().role(id);
-    let work = stepper.env().role(id).activation.as_ref().and_then(|activation| activation.work(role));
+    let work = stepper
+        .env()
+        .role(id)
+        .activation
+        .as_ref()
+        .and_then(|activation| activation.work(role));
     let slot = work.and_then(|work| slot(role, id, work));
     slot.map_or_else(|| role.name.clone(), |slot| stepper.team().slot_name(slot))
 }
 
 /// What becomes of the calls in doubt of a run that goes on. `given` are words of the operator: `redo`, `skip` or a
 /// response, for all of them, or for one behind its name and a `=`. The events are in an order in which they apply.
-pub(super) fn settle(stepper: &Stepper, given: &[String], calls: CallPolicy) -> Result<Vec<Event>, LaunchError> {
+pub(super) fn settle(
+    stepper: &Stepper,
+    given: &[String],
+    calls: CallPolicy,
+) -> Result<Vec<Event>, LaunchError> {
     let mut open = doubts(stepper);
     let mut settled: Vec<(Doubt, Verdict)> = Vec::new();
     // What is said of one holds before what is said of all.
-    let (named, general): (Vec<&String>, Vec<&String>) = given.iter().partition(|words| one(&open, words).is_some());
+    let (named, general): (Vec<&String>, Vec<&String>) =
+        given.iter().partition(|words| one(&open, words).is_some());
     for words in named {
         let Some((at, verdict)) = one(&open, words) else {
-            return Err(LaunchError::Missing(format!("`{words}`: that call was settled before")));
+            return Err(LaunchError::Missing(format!(
+                "`{words}`: that call was settled before"
+            )));
         };
         settled.push((open.remove(at), read(verdict, stepper)?));
     }
@@ -58,26 +79,44 @@ pub(super) fn settle(stepper: &Stepper, given: &[String], calls: CallPolicy) -> 
         let verdict = read(words, stepper)?;
         settled.extend(open.drain(..).map(|doubt| (doubt, verdict.clone())));
     }
-    if calls == CallPolicy::Fresh && settled.iter().any(|(_, verdict)| matches!(verdict, Verdict::Answer(_))) {
-        let why = "`--calls fresh` forgets all answers, also one given with `--in-doubt`; leave it out";
+    if calls == CallPolicy::Fresh
+        && settled
+            .iter()
+            .any(|(_, verdict)| matches!(verdict, Verdict::Answer(_)))
+    {
+        let why =
+            "`--calls fresh` forgets all answers, also one given with `--in-doubt`; leave it out";
         return Err(LaunchError::Missing(why.into()));
     }
     // From the last to the first, so that places stay what they are.
     settled.sort_by_key(|(doubt, _)| (doubt.role, std::cmp::Reverse(doubt.place)));
-    Ok(settled.into_iter().filter_map(|(doubt, verdict)| event(stepper, doubt, verdict)).collect())
+    Ok(settled
+        .into_iter()
+        .filter_map(|(doubt, verdict)| event(stepper, doubt, verdict))
+        .collect())
 }
 
 fn event(stepper: &Stepper, doubt: Doubt, verdict: Verdict) -> Option<Event> {
-    let Doubt { role, place, what, .. } = doubt;
+    let Doubt {
+        role, place, what, ..
+    } = doubt;
     let activation = stepper.env().role(role).activation.as_ref()?;
     let work = activation.work(stepper.team().role(role))?;
-    Some(Event::DoubtSettled { role, work, place: u32::try_from(place).ok()?, what, verdict })
+    Some(Event::DoubtSettled {
+        role,
+        work,
+        place: u32::try_from(place).ok()?,
+        what,
+        verdict,
+    })
 }
 
 /// The call that some words are about, and what they say of it.
 fn one<'a>(open: &[Doubt], words: &'a str) -> Option<(usize, &'a str)> {
     let about = |doubt: &Doubt| words.strip_prefix(&doubt.id)?.strip_prefix('=');
-    open.iter().enumerate().find_map(|(at, doubt)| about(doubt).map(|verdict| (at, verdict)))
+    open.iter()
+        .enumerate()
+        .find_map(|(at, doubt)| about(doubt).map(|verdict| (at, verdict)))
 }
 
 fn read(words: &str, stepper: &Stepper) -> Result<Verdict, LaunchError> {
@@ -104,8 +143,14 @@ pub(super) fn recorded_writes(stepper: &Stepper, changed: &[Event]) -> Vec<Strin
     let of = |(id, activation): (RoleId, &Activation)| {
         let role = stepper.team().role(id);
         let at = activation.work(role).and_then(|work| slot(role, id, work));
-        let recorded = activation.current.begun.iter().filter(|begun| begun.result == Known::Recorded);
-        let writes: Vec<String> = recorded.map(|begun| format!("`{}`", begun.intent.what)).collect();
+        let recorded = activation
+            .current
+            .begun
+            .iter()
+            .filter(|begun| begun.result == Known::Recorded);
+        let writes: Vec<String> = recorded
+            .map(|begun| format!("`{}`", begun.intent.what))
+            .collect();
         if writes.is_empty() || !activation.phase.is_ready() {
             return None;
         }

@@ -13,35 +13,54 @@ use crate::suggest::meant;
 pub(super) fn parse(team: &Team, text: &str) -> Result<Edit, String> {
     let scopes = scopes(team);
     // Names may hold slashes: the longest that fits is meant.
-    let fits =
-        |(name, _): &&(String, Edited)| text.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('/'));
-    let Some((name, scope)) = scopes.iter().filter(fits).max_by_key(|(name, _)| name.len()) else {
+    let fits = |(name, _): &&(String, Edited)| {
+        text.strip_prefix(name.as_str())
+            .is_some_and(|rest| rest.starts_with('/'))
+    };
+    let Some((name, scope)) = scopes
+        .iter()
+        .filter(fits)
+        .max_by_key(|(name, _)| name.len())
+    else {
         let known: Vec<String> = scopes.iter().map(|(name, _)| format!("`{name}`")).collect();
         let known = known.join(", ");
         let place = text.split_once('=').map_or(text, |(place, _)| place);
         let name = place.rsplit_once('/').map_or(place, |(name, _)| name);
         let meant = meant(name, scopes.iter().map(|(name, _)| name.as_str()));
-        return Err(format!("`{text}` sets nothing: it has to be SCOPE/KEY=JSON, and the scopes are {known}{meant}"));
+        return Err(format!(
+            "`{text}` sets nothing: it has to be SCOPE/KEY=JSON, and the scopes are {known}{meant}"
+        ));
     };
     let rest = &text[name.len() + 1..];
     // Keys may hold equals signs: what follows the right one is a document.
     let read = |(at, _): (usize, &str)| Some((&rest[..at], Json::parse(&rest[at + 1..]).ok()?));
-    let Some((key, value)) = rest.match_indices('=').find_map(read).or_else(|| bare_word(rest)) else {
+    let Some((key, value)) = rest
+        .match_indices('=')
+        .find_map(read)
+        .or_else(|| bare_word(rest))
+    else {
         return Err(format!(
             "`{text}` sets no value: JSON or a text has to follow `=`, and what begins as JSON has to end as it"
         ));
     };
     if key.is_empty() {
-        return Err(format!("`{text}` names no key: it has to be SCOPE/KEY=JSON"));
+        return Err(format!(
+            "`{text}` names no key: it has to be SCOPE/KEY=JSON"
+        ));
     }
-    Ok(Edit { scope: scope.clone(), key: key.into(), value })
+    Ok(Edit {
+        scope: scope.clone(),
+        key: key.into(),
+        value,
+    })
 }
 
 /// Returns the key before the first equals sign, and what follows as a text, unless it is empty or begins as JSON does
 /// that is no single word.
 fn bare_word(rest: &str) -> Option<(&str, Json)> {
     let (key, text) = rest.split_once('=')?;
-    (!text.is_empty() && !begins_as_json(text)).then(|| (key, Json::from(serde_json::Value::from(text))))
+    (!text.is_empty() && !begins_as_json(text))
+        .then(|| (key, Json::from(serde_json::Value::from(text))))
 }
 
 /// What an edit changes, as it is named in `--set`.
@@ -53,8 +72,16 @@ pub(super) fn place(team: &Team, edit: &Edit) -> String {
 }
 
 fn scopes(team: &Team) -> Vec<(String, Edited)> {
-    let shared = team.scopes.keys().map(|name| (name.clone(), Edited::Shared(name.clone())));
-    let own = team.role_ids().map(|id| (format!("{ROLE_SCOPE}/{}", team.role(id).name), Edited::Role(id)));
+    let shared = team
+        .scopes
+        .keys()
+        .map(|name| (name.clone(), Edited::Shared(name.clone())));
+    let own = team.role_ids().map(|id| {
+        (
+            format!("{ROLE_SCOPE}/{}", team.role(id).name),
+            Edited::Role(id),
+        )
+    });
     shared.chain(own).collect()
 }
 
@@ -85,10 +112,16 @@ component = "x.wasm"
 "#;
 
     fn check(text: &str, expected: Result<(Edited, &str, &str), &str>) {
-        let team = Definition::parse(TEAM, "team.toml", std::path::Path::new("/")).expect("a team").team;
+        let team = Definition::parse(TEAM, "team.toml", std::path::Path::new("/"))
+            .expect("a team")
+            .team;
         match (parse(&team, text), expected) {
             (Ok(edit), Ok((scope, key, value))) => {
-                assert_eq!((edit.scope, edit.key.as_str(), edit.value.as_str()), (scope, key, value), "{text}");
+                assert_eq!(
+                    (edit.scope, edit.key.as_str(), edit.value.as_str()),
+                    (scope, key, value),
+                    "{text}"
+                );
             }
             (Err(why), Err(part)) => assert!(why.contains(part), "{text}: {why}"),
             (found, expected) => panic!("{text}: {found:?}, not {expected:?}"),
@@ -99,28 +132,43 @@ component = "x.wasm"
     fn edits_name_scope_key_and_value() {
         let shared = |name: &str| Edited::Shared(name.into());
         check("tracking/k=9", Ok((shared("tracking"), "k", "9")));
-        check("tracking/k=\"a=b\"", Ok((shared("tracking"), "k", "\"a=b\"")));
+        check(
+            "tracking/k=\"a=b\"",
+            Ok((shared("tracking"), "k", "\"a=b\"")),
+        );
         check("tracking/k=1=2", Ok((shared("tracking"), "k=1", "2")));
         check("tracking/a/b=null", Ok((shared("tracking"), "a/b", "null")));
         check("tracking/k=nine", Ok((shared("tracking"), "k", "\"nine\"")));
-        check("tracking/k=two words", Ok((shared("tracking"), "k", "\"two words\"")));
+        check(
+            "tracking/k=two words",
+            Ok((shared("tracking"), "k", "\"two words\"")),
+        );
         check("tracking/k=a=b", Ok((shared("tracking"), "k", "\"a=b\"")));
         check("tracking/k=1a", Ok((shared("tracking"), "k", "\"1a\"")));
         check("a/k=[1,2]", Ok((shared("a"), "k", "[1,2]")));
         check("a/b/k={}", Ok((shared("a/b"), "k", "{}")));
         check("role/X/k=true", Ok((Edited::Role(RoleId(0)), "k", "true")));
-        check("role/X/Y=Z/k=true", Ok((Edited::Role(RoleId(1)), "k", "true")));
+        check(
+            "role/X/Y=Z/k=true",
+            Ok((Edited::Role(RoleId(1)), "k", "true")),
+        );
     }
 
     #[test]
     fn what_is_no_edit_is_refused_with_what_there_is() {
-        check("nowhere/k=9", Err("the scopes are `a`, `a/b`, `tracking`, `role/X`, `role/X/Y=Z`"));
+        check(
+            "nowhere/k=9",
+            Err("the scopes are `a`, `a/b`, `tracking`, `role/X`, `role/X/Y=Z`"),
+        );
         check("role/k=9", Err("the scopes are"));
         check("tracking=9", Err("SCOPE/KEY=JSON"));
         check("tracking/k", Err("sets no value"));
         check("tracking/k=", Err("sets no value"));
         for broken in ["{", "{x", "[1", "\"open", " {"] {
-            check(&format!("tracking/k={broken}"), Err("what begins as JSON has to end as it"));
+            check(
+                &format!("tracking/k={broken}"),
+                Err("what begins as JSON has to end as it"),
+            );
         }
         check("tracking/=9", Err("names no key"));
         check("", Err("SCOPE/KEY=JSON"));

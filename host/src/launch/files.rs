@@ -27,17 +27,30 @@ pub fn files(at: &str, to: Option<&Path>) -> Result<SavedFiles, LaunchError> {
     let stepper = team.stepper;
     let blobs = blobs(&path, &stepper)?;
     let seen = stepper.env().files.decided.iter();
-    let kept = |content: &Content| content.digest().is_none_or(|digest| blobs.contains_key(digest));
-    let missing = seen.clone().filter(|(_, content)| !kept(content)).map(|(path, _)| path.clone()).collect();
+    let kept = |content: &Content| {
+        content
+            .digest()
+            .is_none_or(|digest| blobs.contains_key(digest))
+    };
+    let missing = seen
+        .clone()
+        .filter(|(_, content)| !kept(content))
+        .map(|(path, _)| path.clone())
+        .collect();
     if let Some(to) = to {
         let directories = Directories::apart(to);
         for (name, content) in seen.filter(|(_, content)| kept(content)) {
             // Names of what lies outside of the team's directory begin with a `/`; here all lie in one.
             let path = name.trim_start_matches('/').to_owned();
-            let placement = Placement { path, expected: Content::Absent, content: content.clone() };
+            let placement = Placement {
+                path,
+                expected: Content::Absent,
+                content: content.clone(),
+            };
             let bytes = content.digest().and_then(|digest| blobs.get(digest));
-            let placed =
-                directories.place(&placement, bytes.map(|bytes| &bytes[..]), |digest| blobs.contains_key(digest));
+            let placed = directories.place(&placement, bytes.map(|bytes| &bytes[..]), |digest| {
+                blobs.contains_key(digest)
+            });
             placed?;
         }
     }

@@ -44,7 +44,9 @@ fn reason(why: Option<&str>) -> String {
 
 fn lines(uses: &[OutwardUse]) -> String {
     // A line each: none can look like more.
-    uses.iter().map(|used| format!("\n  {}", used.to_string().replace('\n', " "))).collect()
+    uses.iter()
+        .map(|used| format!("\n  {}", used.to_string().replace('\n', " ")))
+        .collect()
 }
 
 /// Reads the team file that is saved in a directory and applies what the command line changes.
@@ -67,7 +69,12 @@ pub(super) fn define_saved(
         let uses = alone.outward_uses(storage);
         if !uses.is_empty() {
             let why = marked.err().map(|error| error.to_string());
-            return Err(Box::new(Unrecognized { path: storage.to_owned(), uses, why }).into());
+            return Err(Box::new(Unrecognized {
+                path: storage.to_owned(),
+                uses,
+                why,
+            })
+            .into());
         }
     }
     let mut definition = define_again(saved, Definition::parse)?;

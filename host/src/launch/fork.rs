@@ -79,7 +79,11 @@ fn give(fork: &Fork<'_>, to: &Path) -> Result<Forked, LaunchError> {
     let account = match Directory::locate(fork.path)?.team()? {
         Content::Database => {
             let reader = reader(fork.path)?;
-            account(reader.spent()?, &head.stepper, (&reader.lineages()?, &|at| reader.load(at)))?
+            account(
+                reader.spent()?,
+                &head.stepper,
+                (&reader.lineages()?, &|at| reader.load(at)),
+            )?
         }
         _ => account_left(&head.stepper),
     };
@@ -91,7 +95,9 @@ fn give(fork: &Fork<'_>, to: &Path) -> Result<Forked, LaunchError> {
     stepper.apply(&event).map_err(DriverError::from)?;
     let text = team_json::export(stepper.team(), stepper.env(), &origin.definition);
     match files::blobs(fork.path, &stepper)? {
-        blobs if blobs.is_empty() && text.len() as u64 <= team_json::MAX_BYTES => directory.give(&text)?,
+        blobs if blobs.is_empty() && text.len() as u64 <= team_json::MAX_BYTES => {
+            directory.give(&text)?
+        }
         // What `team.json` cannot hold goes along in a database, and so does what is too much to be read from it.
         blobs => directory.give_with(&text, stepper.env(), &origin.definition, &blobs)?,
     }
@@ -106,7 +112,12 @@ fn given_name(stepper: &Stepper, edits: &[Edit], to: &Path) -> String {
     const DIGITS: usize = 8;
     let env = stepper.env();
     let from = env.checkpoint.as_ref().map_or("", |id| id.0.as_str());
-    let seed = format!("{}\n{from}\n{edits:?}\n{}\n{:x}", env.run, absolute(to).display(), chance());
+    let seed = format!(
+        "{}\n{from}\n{edits:?}\n{}\n{:x}",
+        env.run,
+        absolute(to).display(),
+        chance()
+    );
     let first = env.lineage.name.split('.').next().unwrap_or_default();
     format!("{first}.{}", &hex(&sha256(seed))[..DIGITS])
 }
@@ -125,7 +136,9 @@ fn put_aside(fork: &Fork<'_>) -> Result<Forked, LaunchError> {
             is_held(current.env(), fork.at)?;
             // Before anything is made of it, what is to be changed has to make sense.
             edits(stepper.team(), fork.set)?;
-            opened.directory.adopt(&bytes, current.env(), &saved_definition(&opened.definition))?
+            opened
+                .directory
+                .adopt(&bytes, current.env(), &saved_definition(&opened.definition))?
         }
     };
     let edits = edits(stepper.team(), fork.set)?;
@@ -135,12 +148,22 @@ fn put_aside(fork: &Fork<'_>) -> Result<Forked, LaunchError> {
     stepper.apply(&event).map_err(DriverError::from)?;
     let (line, time_ms) = (store.load(&At::Head)?.next_line, clock::now_ms());
     let lines = narrator::count(&event);
-    store.append(&[Record { line, lines, time_ms, event: event.clone() }], Durability::Full)?;
+    store.append(
+        &[Record {
+            line,
+            lines,
+            time_ms,
+            event: event.clone(),
+        }],
+        Durability::Full,
+    )?;
     forked(event, &stepper, fork.path)
 }
 
 fn edits(team: &Team, set: &[String]) -> Result<Vec<Edit>, LaunchError> {
-    set.iter().map(|text| edit::parse(team, text).map_err(LaunchError::Missing)).collect()
+    set.iter()
+        .map(|text| edit::parse(team, text).map_err(LaunchError::Missing))
+        .collect()
 }
 
 fn begin(
@@ -150,29 +173,53 @@ fn begin(
     account: Account,
 ) -> Result<Event, LaunchError> {
     let event = stepper.forked(name, edits, account);
-    let none = || StoreError::NoCheckpoint { id: fork.at.0.clone(), known: Vec::new() };
+    let none = || StoreError::NoCheckpoint {
+        id: fork.at.0.clone(),
+        known: Vec::new(),
+    };
     Ok(event.ok_or_else(none)?)
 }
 
 fn forked(event: Event, stepper: &Stepper, path: &Path) -> Result<Forked, LaunchError> {
-    let Event::Forked { lineage, from, checkpoint, step, edits, .. } = event else {
+    let Event::Forked {
+        lineage,
+        from,
+        checkpoint,
+        step,
+        edits,
+        ..
+    } = event
+    else {
         unreachable!("a fork begins with the event that says so")
     };
     let pending = pending(stepper, &edits);
-    Ok(Forked { lineage, checkpoint, parent: from, step, path: path.into(), pending })
+    Ok(Forked {
+        lineage,
+        checkpoint,
+        parent: from,
+        step,
+        path: path.into(),
+        pending,
+    })
 }
 
 fn pending(stepper: &Stepper, edits: &[Edit]) -> Vec<Pending> {
     let team = stepper.team();
     let finished = stepper.env().activations().flat_map(|(id, activation)| {
-        activation.done.iter().flat_map(move |done| done.writes.iter().map(move |write| (id, done.work, write)))
+        activation
+            .done
+            .iter()
+            .flat_map(move |done| done.writes.iter().map(move |write| (id, done.work, write)))
     });
     let mut pending = Vec::new();
     for (id, work, write) in finished {
         for edit in edits.iter().filter(|edit| edit.is_written_by(id, write)) {
             let role = team.role(id);
             let action = format!("{}.{}", role.name, narrator::action_name(role, work));
-            let new = Pending { action, place: edit::place(team, edit) };
+            let new = Pending {
+                action,
+                place: edit::place(team, edit),
+            };
             if !pending.contains(&new) {
                 pending.push(new);
             }

@@ -29,7 +29,10 @@ impl Inputs<'_> {
     /// What a file is to the team, if it is an input that would be written over. `beginning` is how a file begins that
     /// may be written again, where it lies among the sources of an action.
     pub fn find(&self, file: &Path, beginning: &[u8]) -> Option<&'static str> {
-        if self.storage.is_some_and(|storage| is_saved_in(file, storage)) {
+        if self
+            .storage
+            .is_some_and(|storage| is_saved_in(file, storage))
+        {
             return Some("a file in which the team is saved");
         }
         let (teams, mut others) = self.files();
@@ -46,11 +49,22 @@ impl Inputs<'_> {
         }
         let is_source = |dir: &Path| {
             let files = sources::of(dir).unwrap_or_default();
-            files.iter().any(|source| self::place(source) == Some(place)) && !begins(file, beginning)
+            files
+                .iter()
+                .any(|source| self::place(source) == Some(place))
+                && !begins(file, beginning)
         };
-        let is_other =
-            |other: &PathBuf| if other.is_dir() { is_source(other) } else { self::place(other) == Some(place) };
-        others.iter().any(is_other).then_some("a file that the team is made from")
+        let is_other = |other: &PathBuf| {
+            if other.is_dir() {
+                is_source(other)
+            } else {
+                self::place(other) == Some(place)
+            }
+        };
+        others
+            .iter()
+            .any(is_other)
+            .then_some("a file that the team is made from")
     }
 
     /// The team files, and all other files and directories that the team reads.
@@ -61,15 +75,31 @@ impl Inputs<'_> {
             teams.push(team.to_owned());
         }
         let mut given = self.components.to_vec();
-        if let Some(saved) = self.storage.and_then(|storage| saved_definition(storage).ok()) {
-            others.extend(Definition::files_named_in(&saved.text, &saved.name, &saved.base));
+        if let Some(saved) = self
+            .storage
+            .and_then(|storage| saved_definition(storage).ok())
+        {
+            others.extend(Definition::files_named_in(
+                &saved.text,
+                &saved.name,
+                &saved.base,
+            ));
             let definition = Definition::parse_alone(&saved.text, &saved.name, &saved.base).ok();
-            others.extend(definition.iter().flat_map(|read| &read.plugins).map(|(_, plugin)| plugin.component.clone()));
+            others.extend(
+                definition
+                    .iter()
+                    .flat_map(|read| &read.plugins)
+                    .map(|(_, plugin)| plugin.component.clone()),
+            );
             others.push(Lock::new(&saved.base).path().to_owned());
             given.extend(saved.components.iter().cloned());
             teams.push(saved.file());
         }
-        others.extend(given.iter().filter_map(|given| Some(PathBuf::from(given.split_once('=')?.1))));
+        others.extend(
+            given
+                .iter()
+                .filter_map(|given| Some(PathBuf::from(given.split_once('=')?.1))),
+        );
         (teams, others)
     }
 }
@@ -93,6 +123,7 @@ fn place(file: &Path) -> Option<(u64, u64)> {
 fn begins(file: &Path, beginning: &[u8]) -> bool {
     use std::io::Read;
     let mut found = Vec::new();
-    let read = open::regular(file).and_then(|file| file.take(beginning.len() as u64).read_to_end(&mut found));
+    let read = open::regular(file)
+        .and_then(|file| file.take(beginning.len() as u64).read_to_end(&mut found));
     read.is_ok() && (found.is_empty() || found == beginning)
 }

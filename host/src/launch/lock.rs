@@ -22,7 +22,11 @@ pub struct Written {
 
 /// Locks a team's components, as far as these policies allow them. Those of other teams in the folder stay locked.
 /// `report` is told what takes long.
-pub fn lock(team: &Path, operators: &[Operator], report: &mut dyn FnMut(&str)) -> Result<Written, LaunchError> {
+pub fn lock(
+    team: &Path,
+    operators: &[Operator],
+    report: &mut dyn FnMut(&str),
+) -> Result<Written, LaunchError> {
     let mut definition = Definition::read(team)?;
     definition.bind(operators)?;
     definition.check_ready()?;
@@ -33,8 +37,17 @@ pub fn lock(team: &Path, operators: &[Operator], report: &mut dyn FnMut(&str)) -
     let mut problems: Vec<Diagnostics> = Vec::new();
     let mut seen = BTreeSet::new();
     let name = |slot, plugin: &Plugin| Name::of(&plugin.component, definition.skill(slot), base);
-    for (slot, plugin) in definition.plugins.iter().filter(|(slot, plugin)| seen.insert(name(**slot, plugin))) {
-        let source = match Source::read(&plugin.component, plugin.limits.component_bytes, &definition.trust, report) {
+    for (slot, plugin) in definition
+        .plugins
+        .iter()
+        .filter(|(slot, plugin)| seen.insert(name(**slot, plugin)))
+    {
+        let source = match Source::read(
+            &plugin.component,
+            plugin.limits.component_bytes,
+            &definition.trust,
+            report,
+        ) {
             Ok(source) => source,
             Err(why) => {
                 problems.push(definition.at_component(*slot, why.told(plugin)));
@@ -55,5 +68,9 @@ pub fn lock(team: &Path, operators: &[Operator], report: &mut dyn FnMut(&str)) -
         return Err(problems.into());
     }
     lock.write()?;
-    Ok(Written { path: lock.path().to_owned(), components: seen.len(), changed })
+    Ok(Written {
+        path: lock.path().to_owned(),
+        components: seen.len(),
+        changed,
+    })
 }

@@ -41,7 +41,11 @@ impl Makings {
             place: definition.place(*slot),
             withheld: definition.withheld(*slot),
         };
-        let parts = definition.plugins.keys().map(|slot| (*slot, made(slot))).collect();
+        let parts = definition
+            .plugins
+            .keys()
+            .map(|slot| (*slot, made(slot)))
+            .collect();
         let name = Path::new(&source.name).file_name().unwrap_or_default();
         Self {
             file: source.base.join(name),

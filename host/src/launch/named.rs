@@ -21,10 +21,16 @@ pub fn development_storage(team: &Path) -> PathBuf {
 
 fn directory_for(team: &Path, suffix: &str) -> PathBuf {
     // A file that cannot be read, or names no team, is refused by whoever runs it.
-    let name = Definition::text(team).and_then(|text| Definition::team_name(&text)).unwrap_or_default();
+    let name = Definition::text(team)
+        .and_then(|text| Definition::team_name(&text))
+        .unwrap_or_default();
     let (usual, other) = named_directories(&name, suffix);
     let is_of_another = || saved_name(&usual).is_some_and(|saved| saved != name);
-    if other.exists() || is_of_another() { other } else { usual }
+    if other.exists() || is_of_another() {
+        other
+    } else {
+        usual
+    }
 }
 
 /// Returns the name of the team that is saved in a directory, as far as that can be read.

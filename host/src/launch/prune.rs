@@ -23,7 +23,9 @@ pub struct Kept {
 /// what the team file says.
 pub fn prune(path: &Path, keep: Option<u32>) -> Result<Kept, LaunchError> {
     let opened = Opened::at_rest(path)?;
-    let keep = keep.or(opened.definition.run.checkpoints_kept).unwrap_or(KEPT);
+    let keep = keep
+        .or(opened.definition.run.checkpoints_kept)
+        .unwrap_or(KEPT);
     let stepper = opened.stepper;
     match opened.origin {
         Origin::Database { mut store, .. } => {
@@ -35,6 +37,8 @@ pub fn prune(path: &Path, keep: Option<u32>) -> Result<Kept, LaunchError> {
             Ok(Kept { keep, pruned })
         }
         // It has no records; that is said as elsewhere.
-        Origin::TeamJson(_) => Err(reader(path).err().unwrap_or_else(|| LaunchError::Missing("no records".into()))),
+        Origin::TeamJson(_) => Err(reader(path)
+            .err()
+            .unwrap_or_else(|| LaunchError::Missing("no records".into()))),
     }
 }

@@ -38,7 +38,10 @@ pub struct Replay<'a> {
 }
 
 /// Makes recorded attempts again and compares them. `report` is told what takes long, and what is not there any more.
-pub async fn replay(replay: Replay<'_>, report: &mut dyn FnMut(Notice<'_>)) -> Result<Report, LaunchError> {
+pub async fn replay(
+    replay: Replay<'_>,
+    report: &mut dyn FnMut(Notice<'_>),
+) -> Result<Report, LaunchError> {
     let mut reader = super::reader(replay.path)?;
     if let Some(lineage) = replay.lineage {
         reader.turn_to(lineage)?;
@@ -50,34 +53,58 @@ pub async fn replay(replay: Replay<'_>, report: &mut dyn FnMut(Notice<'_>)) -> R
             definition.apply(replay.overrides)?;
             definition
         }
-        None => define_saved(storage.path(), &reader.definition()?, replay.overrides, replay.saved_team_file)?,
+        None => define_saved(
+            storage.path(),
+            &reader.definition()?,
+            replay.overrides,
+            replay.saved_team_file,
+        )?,
     };
-    definition.cut().iter().for_each(|line| report(Notice::Note(line)));
+    definition
+        .cut()
+        .iter()
+        .for_each(|line| report(Notice::Note(line)));
     if let Some(action) = &replay.selection.action {
-        let names: Vec<String> = definition.plugins.keys().map(|slot| definition.team.slot_name(*slot)).collect();
+        let names: Vec<String> = definition
+            .plugins
+            .keys()
+            .map(|slot| definition.team.slot_name(*slot))
+            .collect();
         if !names.contains(action) {
-            let hint = suggest(action, &names.iter().map(String::as_str).collect::<Vec<_>>());
+            let hint = suggest(
+                action,
+                &names.iter().map(String::as_str).collect::<Vec<_>>(),
+            );
             let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
-            return Err(LaunchError::Missing(format!("the team has no action `{action}`{hint}")));
+            return Err(LaunchError::Missing(format!(
+                "the team has no action `{action}`{hint}"
+            )));
         }
     }
     let beginning = reader.beginning()?;
     fits(&beginning.env, &definition.team)?;
     if beginning.dropped > 0 {
         let dropped = beginning.dropped;
-        report(Notice::Note(&format!("the first {dropped} events were pruned; what they tell of is not made again")));
+        report(Notice::Note(&format!(
+            "the first {dropped} events were pruned; what they tell of is not made again"
+        )));
     }
     let sandbox = WasmSandbox::one_shot()?;
     let components = Components::load(&definition, &sandbox, report)?;
     let own = Own::of(storage.path());
     let equipment = components.equip_offline(&definition, sandbox, own)?;
     let plugins: BTreeMap<_, _> = equipment.plugins.clone();
-    let models = definition.llm.as_ref().map_or(ModelsThen::None, |llm| ModelsThen::Some(llm.model.clone()));
+    let models = definition
+        .llm
+        .as_ref()
+        .map_or(ModelsThen::None, |llm| ModelsThen::Some(llm.model.clone()));
     let stepper = Stepper::new(Arc::new(definition.team.clone()), beginning.env);
     let reader = Rc::new(reader);
     let kept = Rc::clone(&reader);
-    let files =
-        FilesThen { before: before(&reader, beginning.from)?, blobs: Box::new(move |digest| kept.blob(digest)) };
+    let files = FilesThen {
+        before: before(&reader, beginning.from)?,
+        blobs: Box::new(move |digest| kept.blob(digest)),
+    };
     let rerun = Rerun::new(stepper, equipment, models, files);
     let selected = (replay.selection, replay.on_difference);
     let mut through = Through::new(rerun, plugins, components.digests(), selected);
@@ -94,7 +121,9 @@ pub async fn replay(replay: Replay<'_>, report: &mut dyn FnMut(Notice<'_>)) -> R
 fn before(reader: &Reader, from: u64) -> Result<BTreeMap<String, Content>, LaunchError> {
     let mut before = BTreeMap::new();
     for record in reader.all(from) {
-        let Event::FilesWritten { files, .. } = record?.event else { continue };
+        let Event::FilesWritten { files, .. } = record?.event else {
+            continue;
+        };
         for change in files {
             before.entry(change.path).or_insert(change.before);
         }

@@ -20,7 +20,11 @@ pub fn report(at: &str) -> Result<Report, LaunchError> {
     let (path, at) = place(at)?;
     let (rows, current) = checkpoints(&path)?;
     let team = saved(&path, &at)?;
-    let mut beside = Beside { path: path.display().to_string(), checkpoints: rows, ..Beside::default() };
+    let mut beside = Beside {
+        path: path.display().to_string(),
+        checkpoints: rows,
+        ..Beside::default()
+    };
     let reader = match reader(&path) {
         Ok(reader) => reader,
         // A `team.json` alone holds no records.
@@ -52,12 +56,21 @@ fn through(
     beside: &mut Beside,
 ) -> Result<Gathering, LaunchError> {
     reader.turn_to(lineage)?;
-    let last = if let At::Checkpoint(id) = at { Some(id) } else { None };
+    let last = if let At::Checkpoint(id) = at {
+        Some(id)
+    } else {
+        None
+    };
     let end = team.stepper.env().checkpoint.clone();
     let beginning = reader.beginning()?;
     beside.pruned = beginning.dropped;
-    let mut gathering = Gathering::new(team.stepper.at(beginning.env), chain(&beside.checkpoints, end));
-    let there = |gathering: &Gathering| last.is_some() && gathering.stepper().env().checkpoint.as_ref() == last;
+    let mut gathering = Gathering::new(
+        team.stepper.at(beginning.env),
+        chain(&beside.checkpoints, end),
+    );
+    let there = |gathering: &Gathering| {
+        last.is_some() && gathering.stepper().env().checkpoint.as_ref() == last
+    };
     for record in reader.all(beginning.from) {
         if there(&gathering) {
             break;
@@ -73,10 +86,21 @@ fn elsewhere(
     here: &Stepper,
     rows: &[CheckpointRow],
 ) -> Result<Vec<(Stepper, Option<i64>)>, LaunchError> {
-    let passed: BTreeSet<_> = chain(rows, here.env().checkpoint.clone()).into_iter().collect();
-    let others: Vec<_> = rows.iter().filter(|row| !passed.contains(&row.id)).collect();
+    let passed: BTreeSet<_> = chain(rows, here.env().checkpoint.clone())
+        .into_iter()
+        .collect();
+    let others: Vec<_> = rows
+        .iter()
+        .filter(|row| !passed.contains(&row.id))
+        .collect();
     let newest = &others[others.len().saturating_sub(MAX_ELSEWHERE)..];
     let ids: Vec<_> = newest.iter().map(|row| row.id.clone()).collect();
-    let states = reader.load_each(&ids)?.into_iter().map(|saved| sum_up(here, saved));
-    states.zip(newest).map(|(stepper, row)| Ok((stepper?, row.time_ms))).collect()
+    let states = reader
+        .load_each(&ids)?
+        .into_iter()
+        .map(|saved| sum_up(here, saved));
+    states
+        .zip(newest)
+        .map(|(stepper, row)| Ok((stepper?, row.time_ms)))
+        .collect()
 }

@@ -18,14 +18,19 @@ use super::back::Way;
 use super::foreign::{define_saved, mark_as_own};
 use super::saved::{definition as saved_definition_of, import};
 use super::start::run_id;
-use super::{Components, LaunchError, Makings, Notice, Run, SavedTeamFile, doubt, durability, saved_definition, share};
-use crate::driver::{AnswerError, Driver, DriverError, Given, Journal, OnLine, Verdict, WhenIdle, judge, lapsed};
+use super::{
+    Components, LaunchError, Makings, Notice, Run, SavedTeamFile, doubt, durability,
+    saved_definition, share,
+};
+use crate::driver::{
+    AnswerError, Driver, DriverError, Given, Journal, OnLine, Verdict, WhenIdle, judge, lapsed,
+};
 use crate::manifest::{Definition, Overrides};
 use crate::sandbox::{Own, WasmSandbox, real_path};
 use crate::shell::path_word;
 use crate::store::{
-    At, Content, Directory, Durability, FIRST_LINE, Fill, GroupLog, Saved, SavedDefinition, SqliteStore, Store,
-    StoreError, team_json,
+    At, Content, Directory, Durability, FIRST_LINE, Fill, GroupLog, Saved, SavedDefinition,
+    SqliteStore, Store, StoreError, team_json,
 };
 
 /// What a resume is made of.
@@ -111,18 +116,27 @@ type SavedNow<'a> = Box<dyn FnOnce() -> Result<SavedDefinition, LaunchError> + '
 /// Where a saved state came from.
 pub(super) enum Origin {
     /// The database.
-    Database { store: Box<SqliteStore>, team_json_differs: bool },
+    Database {
+        store: Box<SqliteStore>,
+        team_json_differs: bool,
+    },
     /// A `team.json` alone.
     TeamJson(Vec<u8>),
 }
 
 /// Does something while the newest state is read; one after the other where no thread can be had for it.
-fn load_beside<T>(store: &mut SqliteStore, work: impl FnOnce() -> T) -> (T, Result<Saved, StoreError>) {
+fn load_beside<T>(
+    store: &mut SqliteStore,
+    work: impl FnOnce() -> T,
+) -> (T, Result<Saved, StoreError>) {
     let reading = &mut *store;
     let (done, loaded) = thread::scope(|scope| {
         let loading = thread::Builder::new().spawn_scoped(scope, move || reading.load(&At::Head));
         let done = work();
-        (done, loading.map(|loading| loading.join().unwrap_or_else(|panic| resume_unwind(panic))))
+        (
+            done,
+            loading.map(|loading| loading.join().unwrap_or_else(|panic| resume_unwind(panic))),
+        )
     });
     (done, loaded.unwrap_or_else(|_| store.load(&At::Head)))
 }
@@ -133,13 +147,20 @@ impl Opened {
         let storage = Directory::locate(resume.path)?;
         Self::with(resume.path, |saved| match resume.team {
             Some(team) => define_given(team, resume.overrides, saved),
-            None => define_saved(storage.path(), &saved()?, resume.overrides, resume.saved_team_file),
+            None => define_saved(
+                storage.path(),
+                &saved()?,
+                resume.overrides,
+                resume.saved_team_file,
+            ),
         })
     }
 
     /// Opens what is saved at a path, to change it without running anything: what the team file names need not be there.
     pub(super) fn at_rest(path: &Path) -> Result<Self, LaunchError> {
-        Self::with(path, |saved| super::define_again(&saved()?, Definition::parse_alone))
+        Self::with(path, |saved| {
+            super::define_again(&saved()?, Definition::parse_alone)
+        })
     }
 
     fn with(
@@ -153,15 +174,26 @@ impl Opened {
                 let (mut store, team_json_differs) = (opened.store, opened.team_json_differs);
                 let saved = store.definition();
                 // To read a large team takes about as long as to read what it has said.
-                let (definition, saved) = load_beside(&mut store, || define(Box::new(|| Ok(saved?))));
+                let (definition, saved) =
+                    load_beside(&mut store, || define(Box::new(|| Ok(saved?))));
                 let (definition, saved) = (definition?, saved?);
                 fits(&saved.base, &definition.team)?;
                 let mut stepper = Stepper::new(Arc::new(definition.team.clone()), saved.base);
                 for record in &saved.tail {
                     stepper.apply(&record.event).map_err(DriverError::from)?;
                 }
-                let origin = Origin::Database { store: Box::new(store), team_json_differs };
-                Ok(Self { directory, definition, stepper, next_line: saved.next_line, origin, way: Way::On })
+                let origin = Origin::Database {
+                    store: Box::new(store),
+                    team_json_differs,
+                };
+                Ok(Self {
+                    directory,
+                    definition,
+                    stepper,
+                    next_line: saved.next_line,
+                    origin,
+                    way: Way::On,
+                })
             }
             _ => {
                 let bytes = directory.read_team_json()?;
@@ -170,19 +202,31 @@ impl Opened {
                 fits(&env, &definition.team)?;
                 let stepper = Stepper::new(Arc::new(definition.team.clone()), env);
                 let origin = Origin::TeamJson(bytes);
-                Ok(Self { directory, definition, stepper, next_line: FIRST_LINE, origin, way: Way::On })
+                Ok(Self {
+                    directory,
+                    definition,
+                    stepper,
+                    next_line: FIRST_LINE,
+                    origin,
+                    way: Way::On,
+                })
             }
         }
     }
 
     /// A journal that goes on where the records end, or on the way that was chosen; a `team.json` alone gets a
     /// database now.
-    pub(super) fn journal(self, group: Option<&GroupLog>) -> Result<(Journal, Directory), LaunchError> {
+    pub(super) fn journal(
+        self,
+        group: Option<&GroupLog>,
+    ) -> Result<(Journal, Directory), LaunchError> {
         let mut store = match self.origin {
             Origin::Database { store, .. } => *store,
-            Origin::TeamJson(bytes) => {
-                self.directory.adopt(&bytes, self.stepper.env(), &saved_definition(&self.definition))?
-            }
+            Origin::TeamJson(bytes) => self.directory.adopt(
+                &bytes,
+                self.stepper.env(),
+                &saved_definition(&self.definition),
+            )?,
         };
         let durability = durability(&self.definition);
         share(&mut store, group, durability);
@@ -210,10 +254,16 @@ impl Opened {
     /// `team.json`, that is made up for.
     fn finish(mut self) -> Result<Resumed, LaunchError> {
         let notes = self.notes();
-        if let (Way::Over { lineage, .. }, Origin::Database { store, .. }) = (&self.way, &mut self.origin) {
+        if let (Way::Over { lineage, .. }, Origin::Database { store, .. }) =
+            (&self.way, &mut self.origin)
+        {
             store.turn_to(lineage)?;
             project(store, &self.stepper)?;
-        } else if let Origin::Database { mut store, team_json_differs: false } = self.origin {
+        } else if let Origin::Database {
+            mut store,
+            team_json_differs: false,
+        } = self.origin
+        {
             let saved = self.directory.read_team_json();
             let checkpoint = self.stepper.env().checkpoint.as_ref();
             if !saved.is_ok_and(|bytes| team_json::is_finished_at(&bytes, checkpoint)) {
@@ -225,18 +275,38 @@ impl Opened {
 
     /// The components that are others than the saved ones.
     pub(super) fn changes(&self, components: &Components) -> Vec<Event> {
-        if self.has_begun() { changes(self.stepper.env(), components.digests()) } else { Vec::new() }
+        if self.has_begun() {
+            changes(self.stepper.env(), components.digests())
+        } else {
+            Vec::new()
+        }
     }
 
     /// Refuses such components.
     fn refuse(&self, changes: &[Event]) -> Result<(), LaunchError> {
-        let told: Vec<String> = changes.iter().map(|event| difference(&self.definition, event)).collect();
-        if told.is_empty() { Ok(()) } else { Err(LaunchError::Unfit(told)) }
+        let told: Vec<String> = changes
+            .iter()
+            .map(|event| difference(&self.definition, event))
+            .collect();
+        if told.is_empty() {
+            Ok(())
+        } else {
+            Err(LaunchError::Unfit(told))
+        }
     }
 
     fn notes(&self) -> Notes {
-        let team_json_differs = matches!(self.origin, Origin::Database { team_json_differs: true, .. });
-        Notes { team_json_differs, ..Notes::default() }
+        let team_json_differs = matches!(
+            self.origin,
+            Origin::Database {
+                team_json_differs: true,
+                ..
+            }
+        );
+        Notes {
+            team_json_differs,
+            ..Notes::default()
+        }
     }
 }
 
@@ -248,10 +318,16 @@ fn project(store: &mut SqliteStore, stepper: &Stepper) -> Result<(), StoreError>
 }
 
 /// Goes on from what is saved. `report` is told what takes long; `on_line` every public line.
-pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(Notice<'_>), on_line: OnLine) -> Result<Resumed, LaunchError> {
+pub fn resume(
+    resume: Resume<'_>,
+    report: &mut dyn FnMut(Notice<'_>),
+    on_line: OnLine,
+) -> Result<Resumed, LaunchError> {
     let mut opened = Opened::open(&resume)?;
     if resume.team.is_none() {
-        moved(&opened.definition, opened.directory.path()).iter().for_each(|line| report(Notice::Warning(line)));
+        moved(&opened.definition, opened.directory.path())
+            .iter()
+            .for_each(|line| report(Notice::Warning(line)));
     }
     if let Some(checkpoint) = resume.checkpoint {
         opened.go_back(checkpoint)?;
@@ -269,7 +345,13 @@ pub fn resume(resume: Resume<'_>, report: &mut dyn FnMut(Notice<'_>), on_line: O
         opened.refuse(&opened.changes(&components))?;
         return opened.finish();
     }
-    let (run, notes) = go_on(opened, (components, sandbox), (&resume, verdicts), report, on_line)?;
+    let (run, notes) = go_on(
+        opened,
+        (components, sandbox),
+        (&resume, verdicts),
+        report,
+        on_line,
+    )?;
     Ok(Resumed::Goes(Box::new(run), notes))
 }
 
@@ -288,9 +370,17 @@ pub(super) fn go_on(
         opened.refuse(&changes)?;
     }
     let equipment = components.equip(definition, sandbox, Own::of(opened.directory.path()))?;
-    definition.cut().iter().for_each(|cut| report(Notice::Note(cut)));
-    let is_said = resume.overrides.investment.is_some() || (resume.team.is_some() && definition.says_budget);
-    let budget = definition.within_budget(if is_said { definition.team.policy.budget } else { env.budget });
+    definition
+        .cut()
+        .iter()
+        .for_each(|cut| report(Notice::Note(cut)));
+    let is_said =
+        resume.overrides.investment.is_some() || (resume.team.is_some() && definition.says_budget);
+    let budget = definition.within_budget(if is_said {
+        definition.team.policy.budget
+    } else {
+        env.budget
+    });
     let mut notes = opened.notes();
     let (saved, makings) = (saved_definition(definition), Makings::of(definition));
     let is_confined = definition.is_confined();
@@ -304,7 +394,11 @@ pub(super) fn go_on(
             }
         }
         let resumed = stepper.resumed(budget, resume.calls);
-        [&resumed].into_iter().chain(&changes).try_for_each(|event| stepper.apply(event)).map_err(DriverError::from)?;
+        [&resumed]
+            .into_iter()
+            .chain(&changes)
+            .try_for_each(|event| stepper.apply(event))
+            .map_err(DriverError::from)?;
         settled = doubt::settle(&stepper, resume.in_doubt, resume.calls)?;
         notes.nothing_in_doubt = settled.is_empty() && !resume.in_doubt.is_empty();
         notes.unsent_idea = has_unsent_idea(env);
@@ -323,21 +417,37 @@ pub(super) fn go_on(
     journal.settle(verdicts)?;
     let event = if begun {
         let spent = journal.store().spent()?.max(elsewhere);
-        journal.stepper().resumed_with((spent, budget), resume.calls)
+        journal
+            .stepper()
+            .resumed_with((spent, budget), resume.calls)
     } else {
         let (run, idea) = (run_id(directory.path()), journal.env().idea.clone());
         journal.stepper().started(run, idea, components.digests())
     };
     journal.stage(event)?;
-    changes.into_iter().chain(settled).try_for_each(|event| journal.stage(event))?;
+    changes
+        .into_iter()
+        .chain(settled)
+        .try_for_each(|event| journal.stage(event))?;
     journal.flush()?;
     let driver = Driver::new(journal, equipment);
-    Ok((Run { control: None, driver, path: directory.path().into(), makings }, notes))
+    Ok((
+        Run {
+            control: None,
+            driver,
+            path: directory.path().into(),
+            makings,
+        },
+        notes,
+    ))
 }
 
 /// Whether nothing happens since nothing was ever said.
 fn has_unsent_idea(env: &Environment) -> bool {
-    let is_said = env.messages.iter().any(|message| message.cause_by == IDEA_LABEL || message.content == env.idea);
+    let is_said = env
+        .messages
+        .iter()
+        .any(|message| message.cause_by == IDEA_LABEL || message.content == env.idea);
     env.is_drained() && !env.idea.is_empty() && !is_said
 }
 
@@ -346,9 +456,17 @@ fn has_unsent_idea(env: &Environment) -> bool {
 fn moved(definition: &Definition, storage: &Path) -> Option<String> {
     /// How far above the storage a team file belongs to it.
     const NEAR: usize = 4;
-    let (base, storage) = (real_path(&definition.source.base), real_path(&std::path::absolute(storage).ok()?));
+    let (base, storage) = (
+        real_path(&definition.source.base),
+        real_path(&std::path::absolute(storage).ok()?),
+    );
     let name = Path::new(&definition.source.name).file_name()?;
-    let beside = storage.ancestors().skip(1).take(NEAR).map(|above| above.join(name)).find(|file| file.is_file())?;
+    let beside = storage
+        .ancestors()
+        .skip(1)
+        .take(NEAR)
+        .map(|above| above.join(name))
+        .find(|file| file.is_file())?;
     let own = base.join(name);
     (beside != own && !storage.starts_with(&base)).then(|| {
         let (team, storage) = (path_word(&beside), path_word(&storage));
@@ -361,10 +479,15 @@ fn moved(definition: &Definition, storage: &Path) -> Option<String> {
 }
 
 /// The team file that was given to go on with.
-fn define_given(team: &Path, overrides: &Overrides, saved: SavedNow<'_>) -> Result<Definition, LaunchError> {
+fn define_given(
+    team: &Path,
+    overrides: &Overrides,
+    saved: SavedNow<'_>,
+) -> Result<Definition, LaunchError> {
     let mut definition = Definition::read(team)?;
     // A cap that it named and names no more is none.
-    let named = || super::define_again(&saved()?, Definition::parse_alone).map(|before| before.says_budget);
+    let named =
+        || super::define_again(&saved()?, Definition::parse_alone).map(|before| before.says_budget);
     definition.says_budget = definition.says_budget || named().unwrap_or(false);
     definition.apply(overrides)?;
     Ok(definition)
@@ -372,17 +495,31 @@ fn define_given(team: &Path, overrides: &Overrides, saved: SavedNow<'_>) -> Resu
 
 pub(super) fn fits(env: &Environment, team: &Team) -> Result<(), LaunchError> {
     let differences = env.shape.differences(&Shape::of(team));
-    if differences.is_empty() { Ok(()) } else { Err(LaunchError::Unfit(differences)) }
+    if differences.is_empty() {
+        Ok(())
+    } else {
+        Err(LaunchError::Unfit(differences))
+    }
 }
 
 /// The components that were replaced.
 fn changes(env: &Environment, now: BTreeMap<Slot, Digest>) -> Vec<Event> {
-    let changed = now.into_iter().filter(|(slot, digest)| env.components.get(slot) != Some(digest));
-    changed.map(|(slot, new)| Event::ComponentChanged { slot, old: env.components.get(&slot).cloned(), new }).collect()
+    let changed = now
+        .into_iter()
+        .filter(|(slot, digest)| env.components.get(slot) != Some(digest));
+    changed
+        .map(|(slot, new)| Event::ComponentChanged {
+            slot,
+            old: env.components.get(&slot).cloned(),
+            new,
+        })
+        .collect()
 }
 
 fn difference(definition: &Definition, event: &Event) -> String {
-    let Event::ComponentChanged { slot, old, new } = event else { return String::new() };
+    let Event::ComponentChanged { slot, old, new } = event else {
+        return String::new();
+    };
     let place = definition.team.slot_name(*slot);
     let old = old.as_ref().map_or("nothing", |digest| digest.0.as_str());
     format!("component of `{place}` is `{new}`, saved `{old}`")

@@ -14,7 +14,8 @@ use crate::manifest::Definition;
 use crate::shell::path_word;
 use crate::store::team_json::{self, ImportError};
 use crate::store::{
-    At, CheckpointRow, Content, Directory, Holder, Reader, SavedDefinition, StoreError, checkpoints_held,
+    At, CheckpointRow, Content, Directory, Holder, Reader, SavedDefinition, StoreError,
+    checkpoints_held,
 };
 
 /// A saved state.
@@ -38,7 +39,10 @@ pub fn saved(path: &Path, at: &At) -> Result<SavedTeam, LaunchError> {
             for record in &saved.tail {
                 stepper.apply(&record.event).map_err(DriverError::from)?;
             }
-            Ok(SavedTeam { stepper, definition })
+            Ok(SavedTeam {
+                stepper,
+                definition,
+            })
         }
         _ => {
             let bytes = directory.read_team_json()?;
@@ -46,7 +50,10 @@ pub fn saved(path: &Path, at: &At) -> Result<SavedTeam, LaunchError> {
                 Some(team) => (team, SavedDefinition::default()),
                 None => {
                     let definition = definition(&directory, &bytes)?;
-                    (define_again(&definition, Definition::parse_alone)?.team, definition)
+                    (
+                        define_again(&definition, Definition::parse_alone)?.team,
+                        definition,
+                    )
                 }
             };
             let team = Arc::new(team);
@@ -55,7 +62,10 @@ pub fn saved(path: &Path, at: &At) -> Result<SavedTeam, LaunchError> {
                 At::Checkpoint(id) => is_held(&env, id)?,
                 At::Head | At::Lineage(_) => {}
             }
-            Ok(SavedTeam { stepper: Stepper::new(team, env), definition })
+            Ok(SavedTeam {
+                stepper: Stepper::new(team, env),
+                definition,
+            })
         }
     }
 }
@@ -66,7 +76,10 @@ pub fn checkpoints(path: &Path) -> Result<(Vec<CheckpointRow>, String), LaunchEr
     if directory.team()? == Content::Database {
         let reader = Reader::open(&directory)?;
         let current = reader.lineages()?.into_iter().find(|row| row.current);
-        return Ok((reader.checkpoints()?, current.map_or_else(String::new, |row| row.name)));
+        return Ok((
+            reader.checkpoints()?,
+            current.map_or_else(String::new, |row| row.name),
+        ));
     }
     // A `team.json` alone holds one.
     let env = saved(path, &At::Head)?.stepper.into_env();
@@ -121,14 +134,19 @@ pub fn is_saved_in(file: &Path, path: &Path) -> bool {
 }
 
 /// The team file that a `team.json` carries.
-pub(super) fn definition(directory: &Directory, bytes: &[u8]) -> Result<SavedDefinition, LaunchError> {
+pub(super) fn definition(
+    directory: &Directory,
+    bytes: &[u8],
+) -> Result<SavedDefinition, LaunchError> {
     let path = directory.team_json();
     match team_json::saved_definition(bytes) {
         Ok(Some(definition)) => Ok(definition),
         Ok(None) => {
             let (file, place) = (path.display(), path_word(directory.path()));
             let hint = format!("give it: `strata-host run TEAM.toml --recover_path {place}`");
-            Err(LaunchError::Missing(format!("`{file}` does not hold the team file it goes by; {hint}")))
+            Err(LaunchError::Missing(format!(
+                "`{file}` does not hold the team file it goes by; {hint}"
+            )))
         }
         Err(source) => Err(LaunchError::Import { path, source }),
     }
@@ -141,16 +159,29 @@ fn described(directory: &Directory, bytes: &[u8]) -> Result<Option<Team>, Launch
     }
     team_json::described_team(bytes)
         .map(Some)
-        .map_err(|source| LaunchError::Import { path: directory.team_json(), source })
+        .map_err(|source| LaunchError::Import {
+            path: directory.team_json(),
+            source,
+        })
 }
 
 /// The state that a `team.json` holds.
-pub(super) fn import(directory: &Directory, team: &Team, bytes: &[u8]) -> Result<Environment, LaunchError> {
+pub(super) fn import(
+    directory: &Directory,
+    team: &Team,
+    bytes: &[u8],
+) -> Result<Environment, LaunchError> {
     let imported = team_json::import_with_warnings(team, bytes).map_err(|source| match source {
         ImportError::Misfit(differences) => LaunchError::Unfit(differences),
-        source => LaunchError::Import { path: directory.team_json(), source },
+        source => LaunchError::Import {
+            path: directory.team_json(),
+            source,
+        },
     })?;
     let file = directory.team_json();
-    imported.warnings.iter().for_each(|warning| tracing::warn!("`{}`: {warning}", file.display()));
+    imported
+        .warnings
+        .iter()
+        .for_each(|warning| tracing::warn!("`{}`: {warning}", file.display()));
     Ok(imported.env)
 }

@@ -17,7 +17,9 @@ pub fn send(path: &Path, message: Message) -> Result<Sent, LaunchError> {
         if !opened.has_begun() {
             let (place, path) = (path.display(), path_word(path));
             let what = format!("the run in `{place}` was killed before it began; resume it first");
-            return Err(LaunchError::Missing(format!("{what}: `strata-host run --recover_path {path}`")));
+            return Err(LaunchError::Missing(format!(
+                "{what}: `strata-host run --recover_path {path}`"
+            )));
         }
         let (mut journal, _) = opened.journal(None)?;
         let sent = journal.take_in(message.clone())?;

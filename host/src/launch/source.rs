@@ -54,51 +54,101 @@ impl Source {
             return Self::read_script(component, limit, trusted, report);
         }
         let file = if component.is_dir() {
-            build::build(component, report).map_err(|error| error.to_string())?.component
+            build::build(component, report)
+                .map_err(|error| error.to_string())?
+                .component
         } else {
             component.to_owned()
         };
         let bytes = read_within(&file, limit)?;
         let digest = digest_of(&bytes);
         let signed = trusted.check(&file, &bytes, &digest);
-        Ok(Self { file, bytes, script: None, digest, signed })
+        Ok(Self {
+            file,
+            bytes,
+            script: None,
+            digest,
+            signed,
+        })
     }
 
     /// Its author signs the script; the interpreter is the host's own. What comes with a message nobody has signed.
-    fn read_script(path: &Path, limit: u64, trusted: &Keys, report: &mut dyn FnMut(&str)) -> Result<Self, Unloadable> {
-        let written = if script::is_newest(path) { None } else { Some(read_text(path)?) };
-        let script::Interpreter { component: file, made_from } =
-            script::interpreter(path, report).map_err(|error| error.to_string())?;
+    fn read_script(
+        path: &Path,
+        limit: u64,
+        trusted: &Keys,
+        report: &mut dyn FnMut(&str),
+    ) -> Result<Self, Unloadable> {
+        let written = if script::is_newest(path) {
+            None
+        } else {
+            Some(read_text(path)?)
+        };
+        let script::Interpreter {
+            component: file,
+            made_from,
+        } = script::interpreter(path, report).map_err(|error| error.to_string())?;
         let bytes = read_within(&file, limit)?;
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         // Editors put a byte order mark before a text; no language of scripts has it as a part of one.
-        let text = written.as_ref().map(|text| text.strip_prefix('\u{feff}').unwrap_or(text).to_owned());
+        let text = written
+            .as_ref()
+            .map(|text| text.strip_prefix('\u{feff}').unwrap_or(text).to_owned());
         let script = ScriptFile { name, text };
         let interpreter = digest_of(&bytes);
         let digest = script.digest(&made_from);
-        let signed = trusted.check(path, written.as_deref().unwrap_or_default().as_bytes(), &digest);
-        Ok(Self { file, bytes, script: Some(Interpreted { script, interpreter }), digest, signed })
+        let signed = trusted.check(
+            path,
+            written.as_deref().unwrap_or_default().as_bytes(),
+            &digest,
+        );
+        Ok(Self {
+            file,
+            bytes,
+            script: Some(Interpreted {
+                script,
+                interpreter,
+            }),
+            digest,
+            signed,
+        })
     }
 
     /// Returns what to tell while it is compiled, where that takes a while.
     pub(super) fn compiling(&self, sandbox: &WasmSandbox, plugin: &Plugin) -> Option<String> {
         let (name, digest) = match &self.script {
-            Some(Interpreted { script, interpreter }) => (format!("the interpreter of {}", script.name), interpreter),
+            Some(Interpreted {
+                script,
+                interpreter,
+            }) => (format!("the interpreter of {}", script.name), interpreter),
             None => (tidy(&self.file), &self.digest),
         };
-        let waits = self.bytes.len() > LONG_TO_COMPILE && !sandbox.is_compiled(digest, Metering::of(&plugin.limits));
+        let waits = self.bytes.len() > LONG_TO_COMPILE
+            && !sandbox.is_compiled(digest, Metering::of(&plugin.limits));
         waits.then(|| format!("compiling {name} to machine code, once"))
     }
 
     /// Makes it ready to be called as a plugin says.
-    pub(super) fn load(&self, sandbox: &WasmSandbox, plugin: &Plugin) -> Result<Loaded, Unloadable> {
+    pub(super) fn load(
+        &self,
+        sandbox: &WasmSandbox,
+        plugin: &Plugin,
+    ) -> Result<Loaded, Unloadable> {
         let how = (Metering::of(&plugin.limits), &plugin.limits);
         let loaded = match (&self.script, &plugin.function) {
             (None, None) => sandbox.load_as(self.digest.clone(), &self.bytes, how),
             (None, Some(_)) => sandbox.load_plain(self.digest.clone(), &self.bytes, how),
-            (Some(Interpreted { script, interpreter }), _) => {
-                sandbox.load_script((script, &self.digest), (interpreter, &self.bytes), how)
-            }
+            (
+                Some(Interpreted {
+                    script,
+                    interpreter,
+                }),
+                _,
+            ) => sandbox.load_script((script, &self.digest), (interpreter, &self.bytes), how),
         };
         loaded.map_err(|error| Unloadable::of(&self.file, &error))
     }
@@ -110,12 +160,16 @@ impl Source {
             Some(interpreted) => interpreted.script.text.as_ref().map_or(0, String::len),
             None => self.bytes.len(),
         };
-        Locked { sha256: self.digest.clone(), size: size as u64 }
+        Locked {
+            sha256: self.digest.clone(),
+            size: size as u64,
+        }
     }
 }
 
 fn read_within(file: &Path, limit: u64) -> Result<Vec<u8>, Unloadable> {
-    let unreadable = |error: io::Error| format!("cannot read the component `{}`: {error}", tidy(file));
+    let unreadable =
+        |error: io::Error| format!("cannot read the component `{}`: {error}", tidy(file));
     bounded(file, limit)
         .map_err(unreadable)?
         .map_err(|length| Unloadable::of(file, &LoadError::TooLarge { length, limit }))
@@ -130,14 +184,21 @@ fn bounded(file: &Path, limit: u64) -> io::Result<Result<Vec<u8>, u64>> {
     }
     let mut bytes = Vec::new();
     file.take(limit + 1).read_to_end(&mut bytes)?;
-    Ok(if bytes.len() as u64 > limit { Err(bytes.len() as u64) } else { Ok(bytes) })
+    Ok(if bytes.len() as u64 > limit {
+        Err(bytes.len() as u64)
+    } else {
+        Ok(bytes)
+    })
 }
 
 fn read_text(script: &Path) -> Result<String, Unloadable> {
-    let refused = |why: String| Unloadable::from(format!("cannot read the script `{}`: {why}", tidy(script)));
+    let refused =
+        |why: String| Unloadable::from(format!("cannot read the script `{}`: {why}", tidy(script)));
     let read = bounded(script, MAX_SCRIPT_BYTES).map_err(|error| refused(error.to_string()))?;
     let bytes = read.map_err(|length| {
-        refused(format!("it has {length} bytes, at most {MAX_SCRIPT_BYTES} are run; build an action of it"))
+        refused(format!(
+            "it has {length} bytes, at most {MAX_SCRIPT_BYTES} are run; build an action of it"
+        ))
     })?;
     String::from_utf8(bytes).map_err(|error| refused(error.utf8_error().to_string()))
 }
@@ -148,7 +209,8 @@ pub fn read(path: &Path, report: &mut dyn FnMut(&str)) -> Result<(PathBuf, Vec<u
         return Err(format!("`{}` is a script, not a component", path.display()));
     }
     let limit = Limits::default().component_bytes;
-    let source = Source::read(path, limit, &Keys::default(), report).map_err(|error| error.message)?;
+    let source =
+        Source::read(path, limit, &Keys::default(), report).map_err(|error| error.message)?;
     Ok((source.file, source.bytes))
 }
 
@@ -162,7 +224,10 @@ pub(super) struct Unloadable {
 impl Unloadable {
     pub(super) fn of(file: &Path, error: &LoadError) -> Self {
         let message = format!("cannot load the component `{}`: {error}", tidy(file));
-        Self { message, reached: error.reached() }
+        Self {
+            message,
+            reached: error.reached(),
+        }
     }
 
     /// The same with what to do about it, in the place of a plugin.
@@ -176,6 +241,9 @@ impl Unloadable {
 
 impl From<String> for Unloadable {
     fn from(message: String) -> Self {
-        Self { message, reached: None }
+        Self {
+            message,
+            reached: None,
+        }
     }
 }

@@ -40,7 +40,15 @@ pub struct Start<'a> {
 impl<'a> Start<'a> {
     /// A run of a team file with its own idea, saved where no unfinished team is.
     pub fn new(team: &'a Path, storage: &'a Path, overrides: &'a Overrides) -> Self {
-        Self { team, idea: None, overrides, storage, replace: Replace::Never, calls: CallPolicy::Auto, group: None }
+        Self {
+            team,
+            idea: None,
+            overrides,
+            storage,
+            replace: Replace::Never,
+            calls: CallPolicy::Auto,
+            group: None,
+        }
     }
 }
 
@@ -53,17 +61,28 @@ pub struct Started {
 }
 
 /// Starts a fresh run. `report` is told what takes long; `on_line` every public line.
-pub fn start(start: Start<'_>, report: &mut dyn FnMut(Notice<'_>), on_line: OnLine) -> Result<Started, LaunchError> {
+pub fn start(
+    start: Start<'_>,
+    report: &mut dyn FnMut(Notice<'_>),
+    on_line: OnLine,
+) -> Result<Started, LaunchError> {
     let mut definition = Definition::read(start.team)?;
     definition.apply(start.overrides)?;
     let idea = start.idea.or_else(|| definition.idea.clone());
-    let missing = || "no idea given; add one after the team file or set `[team] idea = \"…\"`".to_owned();
+    let missing =
+        || "no idea given; add one after the team file or set `[team] idea = \"…\"`".to_owned();
     let idea = idea.ok_or_else(|| LaunchError::Missing(missing()))?;
     let sandbox = WasmSandbox::new()?;
     let components = Components::load(&definition, &sandbox, report)?;
     let equipment = components.equip(&definition, sandbox, Own::of(start.storage))?;
-    definition.cut().iter().for_each(|cut| report(Notice::Note(cut)));
-    definition.doubts().iter().for_each(|doubt| report(Notice::Warning(doubt)));
+    definition
+        .cut()
+        .iter()
+        .for_each(|cut| report(Notice::Note(cut)));
+    definition
+        .doubts()
+        .iter()
+        .for_each(|doubt| report(Notice::Warning(doubt)));
 
     let (saved, makings) = (saved_definition(&definition), Makings::of(&definition));
     let mut env = Environment::new(&definition.team);
@@ -83,16 +102,32 @@ pub fn start(start: Start<'_>, report: &mut dyn FnMut(Notice<'_>), on_line: OnLi
     let stepper = Stepper::new(Arc::new(definition.team), env);
     let journal = Journal::new(stepper, Box::new(created.store), FIRST_LINE, durability);
     let mut journal = journal.keep_checkpoints(keep).on_line(on_line);
-    let started = journal.stepper().started(run_id(start.storage), idea, components.digests());
+    let started = journal
+        .stepper()
+        .started(run_id(start.storage), idea, components.digests());
     journal.stage(started)?;
     journal.begin()?;
-    let run = Run { control: None, driver: Driver::new(journal, equipment), path: start.storage.into(), makings };
-    Ok(Started { run, moved_to: created.moved_to })
+    let run = Run {
+        control: None,
+        driver: Driver::new(journal, equipment),
+        path: start.storage.into(),
+        makings,
+    };
+    Ok(Started {
+        run,
+        moved_to: created.moved_to,
+    })
 }
 
 /// A name that no other run has: of the time, the process, the place, and chance. In containers the first three are easily
 /// the same, and whoever knows repetitions by their keys would take one run's writes for another's.
 pub(super) fn run_id(storage: &Path) -> RunId {
-    let seed = format!("{}/{}/{}/{:x}", clock::now_ms(), std::process::id(), storage.display(), chance());
+    let seed = format!(
+        "{}/{}/{}/{:x}",
+        clock::now_ms(),
+        std::process::id(),
+        storage.display(),
+        chance()
+    );
     RunId(hex(&sha256(seed)[..6]))
 }

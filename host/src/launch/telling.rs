@@ -27,7 +27,12 @@ impl Telling {
         let mut reader = reader(path)?;
         lineage.map_or(Ok(()), |name| reader.turn_to(name))?;
         let narrator = narrator(&reader)?;
-        Ok(Self { path: path.to_owned(), reader, narrator, told: 0 })
+        Ok(Self {
+            path: path.to_owned(),
+            reader,
+            narrator,
+            told: 0,
+        })
     }
 
     /// The same for what is given as `PATH` or `PATH@LINEAGE`.
@@ -38,7 +43,12 @@ impl Telling {
 
     /// The names of all lineages that are saved there, in the order in which they began.
     pub fn lineages(&self) -> Result<Vec<String>, StoreError> {
-        Ok(self.reader.lineages()?.into_iter().map(|row| row.name).collect())
+        Ok(self
+            .reader
+            .lineages()?
+            .into_iter()
+            .map(|row| row.name)
+            .collect())
     }
 
     /// How many of the events were pruned, and of how many.
@@ -55,7 +65,10 @@ impl Telling {
     pub fn more(&mut self) -> Result<Option<Vec<Line>>, StoreError> {
         let (records, last) = self.reader.after(self.told, PIECE)?;
         self.told = last;
-        let tell = |record: &crate::store::Record| self.narrator.tell(&record.event, record.line, record.time_ms);
+        let tell = |record: &crate::store::Record| {
+            self.narrator
+                .tell(&record.event, record.line, record.time_ms)
+        };
         let lines = records.iter().flat_map(tell).collect();
         Ok((!records.is_empty()).then_some(lines))
     }
@@ -65,6 +78,10 @@ impl Telling {
 pub(super) fn narrator(reader: &Reader) -> Result<Narrator, StoreError> {
     let beginning = reader.beginning()?;
     // What is left before the newest gap begins where the run does.
-    let step = if beginning.from == beginning.dropped { beginning.env.step } else { 0 };
+    let step = if beginning.from == beginning.dropped {
+        beginning.env.step
+    } else {
+        0
+    };
     Ok(Narrator::new(reader.load(&At::Head)?.base.shape, step))
 }

@@ -23,13 +23,20 @@ pub struct Events {
 
 impl fmt::Debug for Events {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Events").field("read", &self.read).finish_non_exhaustive()
+        f.debug_struct("Events")
+            .field("read", &self.read)
+            .finish_non_exhaustive()
     }
 }
 
 impl Events {
     pub(super) fn open(path: &Path, newest: watch::Receiver<u64>) -> Result<Self, LaunchError> {
-        Ok(Self { telling: Telling::open(path)?, ready: VecDeque::new(), newest, read: 0 })
+        Ok(Self {
+            telling: Telling::open(path)?,
+            ready: VecDeque::new(),
+            newest,
+            read: 0,
+        })
     }
 
     /// The next event; waits for it. None once the environment is dropped, or an error has ended it: one that has stopped
@@ -52,7 +59,9 @@ impl Events {
     /// The next event, if it has happened already.
     pub fn next_now(&mut self) -> Result<Option<Line>, StoreError> {
         while self.ready.is_empty() {
-            let Some(lines) = self.telling.more()? else { return Ok(None) };
+            let Some(lines) = self.telling.more()? else {
+                return Ok(None);
+            };
             self.ready.extend(lines);
         }
         let line = self.ready.pop_front();
@@ -62,6 +71,8 @@ impl Events {
 
     /// The same as a stream.
     pub fn into_stream(self) -> impl Stream<Item = Result<Line, StoreError>> {
-        stream::unfold(self, |mut events| async { events.next().await.transpose().map(|line| (line, events)) })
+        stream::unfold(self, |mut events| async {
+            events.next().await.transpose().map(|line| (line, events))
+        })
     }
 }

@@ -27,13 +27,19 @@ pub(super) struct Reins {
 }
 
 impl Handle {
-    pub(super) fn new(reins: watch::Receiver<Option<Reins>>, motion: watch::Receiver<Motion>) -> Self {
+    pub(super) fn new(
+        reins: watch::Receiver<Option<Reins>>,
+        motion: watch::Receiver<Motion>,
+    ) -> Self {
         Self { reins, motion }
     }
 
     fn orders(&self) -> Result<Orders, LiveError> {
         let reins = self.reins.borrow();
-        reins.as_ref().map(|reins| reins.orders.clone()).ok_or(LiveError::State("does not run; start it first"))
+        reins
+            .as_ref()
+            .map(|reins| reins.orders.clone())
+            .ok_or(LiveError::State("does not run; start it first"))
     }
 
     /// Publishes a message from outside and says where it went. Its id is given by the environment; where it names no
@@ -46,13 +52,20 @@ impl Handle {
     }
 
     /// Publishes what a user says, under a label: everyone who watches that gets it. Like `send` otherwise.
-    pub fn say(&self, label: &str, text: impl Into<String>) -> BoxFuture<'static, Result<Sent, LiveError>> {
+    pub fn say(
+        &self,
+        label: &str,
+        text: impl Into<String>,
+    ) -> BoxFuture<'static, Result<Sent, LiveError>> {
         self.send(Message::of_user("".into(), text.into(), label.into()))
     }
 
     /// Answers what people were asked: all of it, or nothing. It is durable when this returns, and whoever asked goes on
     /// at once. What is open is told by `request-opened` events, and is in the `state`.
-    pub fn answer(&self, given: Vec<Given>) -> BoxFuture<'static, Result<Vec<Answered>, LiveError>> {
+    pub fn answer(
+        &self,
+        given: Vec<Given>,
+    ) -> BoxFuture<'static, Result<Vec<Answered>, LiveError>> {
         let orders = self.orders();
         Box::pin(async move { Ok(orders?.answer(given).await??) })
     }
@@ -90,7 +103,11 @@ impl Handle {
     pub fn idle(&self) -> BoxFuture<'static, Option<Status>> {
         let mut motion = self.motion.clone();
         Box::pin(async move {
-            match *motion.wait_for(|motion| *motion != Motion::Busy).await.ok()? {
+            match *motion
+                .wait_for(|motion| *motion != Motion::Busy)
+                .await
+                .ok()?
+            {
                 Motion::Still(status) => status,
                 Motion::Idle(status) => Some(status),
                 Motion::Busy => None,
@@ -101,6 +118,8 @@ impl Handle {
 
 impl fmt::Debug for Handle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handle").field("motion", &*self.motion.borrow()).finish_non_exhaustive()
+        f.debug_struct("Handle")
+            .field("motion", &*self.motion.borrow())
+            .finish_non_exhaustive()
     }
 }

@@ -35,14 +35,18 @@ impl Running {
                 let _ = tell.send(end);
             }
         };
-        let begun = thread::Builder::new().name("strata team".into()).spawn(begin);
+        let begun = thread::Builder::new()
+            .name("strata team".into())
+            .spawn(begin);
         begun.map_err(|error| LiveError::Thread(format!("cannot start a thread: {error}")))?;
         Ok(Self { end })
     }
 
     /// Waits until it has come to its end.
     pub(super) async fn ended(&mut self) -> Result<End, LiveError> {
-        let torn = |_| LiveError::Thread("its thread was torn down, with the runtime or by a panic".into());
+        let torn = |_| {
+            LiveError::Thread("its thread was torn down, with the runtime or by a panic".into())
+        };
         (&mut self.end).await.map_err(torn)
     }
 }

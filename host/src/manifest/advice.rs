@@ -36,13 +36,22 @@ pub(super) fn advice(source: &Source, limited: &Limited<'_>) -> Advice {
 fn to_add(source: &Source, limited: &Limited<'_>, limits: &Limits, limit: Limit) -> Place {
     let key = limit.key();
     let (before, after) = match (&limited.patch.span, limited.part) {
-        (Some(table), Part::Action(_)) => {
-            (format!("add `{key} = "), format!("` to `[role.action.limits]`, {}", source.place(table)))
-        }
-        (Some(table), Part::Think) => {
-            (format!("add `{key} = "), format!("` to `limits` of `think`, {}", source.place(table)))
-        }
-        (None, _) => (format!("add `limits = {{ {key} = "), format!(" }}`, {}", source.place(limited.entry))),
+        (Some(table), Part::Action(_)) => (
+            format!("add `{key} = "),
+            format!("` to `[role.action.limits]`, {}", source.place(table)),
+        ),
+        (Some(table), Part::Think) => (
+            format!("add `{key} = "),
+            format!("` to `limits` of `think`, {}", source.place(table)),
+        ),
+        (None, _) => (
+            format!("add `limits = {{ {key} = "),
+            format!(" }}`, {}", source.place(limited.entry)),
+        ),
     };
-    Place::Missing { before, after, now: limits.get(limit).unwrap_or_default() }
+    Place::Missing {
+        before,
+        after,
+        now: limits.get(limit).unwrap_or_default(),
+    }
 }

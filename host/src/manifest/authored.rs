@@ -69,7 +69,9 @@ pub(super) struct Run {
 /// Reads a document.
 pub(super) fn read(root: Table<'_>) -> Authored {
     read_schema(&root);
-    let team = root.required_as("team", "[team]").and_then(|item| item.table("`[team]`"));
+    let team = root
+        .required_as("team", "[team]")
+        .and_then(|item| item.table("`[team]`"));
     let mut authored = Authored {
         name: None,
         idea: None,
@@ -80,7 +82,9 @@ pub(super) fn read(root: Table<'_>) -> Authored {
         limits: Patch::default(),
         run: read_run(&root),
         llm: section(&root, "llm", "`[llm]`").and_then(|table| llm::read(&table)),
-        trust: section(&root, "trust", "`[trust]`").map(|table| trust::read(&table)).unwrap_or_default(),
+        trust: section(&root, "trust", "`[trust]`")
+            .map(|table| trust::read(&table))
+            .unwrap_or_default(),
         roles: role::read_all(&root),
         routes: edge::read_routes(&root),
         joins: edge::read_joins(&root),
@@ -128,8 +132,13 @@ fn read_team(team: &Table<'_>, authored: &mut Authored) {
 /// `investment` and `tokens`; zero or absent for no cap.
 pub(super) fn read_caps(table: &Table<'_>) -> Caps {
     let investment = table.item("investment").and_then(|item| item.amount());
-    let tokens = table.item("tokens").and_then(|item| item.whole(0..=u64::MAX));
-    Caps { usd: budget(investment.unwrap_or(0.0)), tokens: tokens.filter(|tokens| *tokens > 0) }
+    let tokens = table
+        .item("tokens")
+        .and_then(|item| item.whole(0..=u64::MAX));
+    Caps {
+        usd: budget(investment.unwrap_or(0.0)),
+        tokens: tokens.filter(|tokens| *tokens > 0),
+    }
 }
 
 /// What may be spent; none for zero.
@@ -163,7 +172,10 @@ fn read_env(root: &Table<'_>) -> Env {
             super::names::valid(&name, root.problems);
             if name.value == ROLE_SCOPE {
                 let message = format!("a shared scope cannot be called `{ROLE_SCOPE}`");
-                scope.refuse(message, "that is the scope that each role has for itself; choose another name");
+                scope.refuse(
+                    message,
+                    "that is the scope that each role has for itself; choose another name",
+                );
             }
             let what = format!("`[env.scope.{}]`", name.value);
             let reducer = scope.table(what).and_then(|table| read_reducer(&table));
@@ -185,7 +197,11 @@ fn read_reducer(scope: &Table<'_>) -> Option<Reducer> {
 }
 
 fn read_run(root: &Table<'_>) -> Run {
-    let mut run = Run { max_steps: None, max_parallel: DEFAULT_PARALLEL, config: RunConfig::default() };
+    let mut run = Run {
+        max_steps: None,
+        max_parallel: DEFAULT_PARALLEL,
+        config: RunConfig::default(),
+    };
     let Some(table) = section(root, "run", "`[run]`") else {
         return run;
     };

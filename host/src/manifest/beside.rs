@@ -11,12 +11,24 @@ const MOST: usize = 1000;
 /// Returns the path of a file or a directory with a similar name, in the same directory. One with the same extension is
 /// preferred.
 pub(crate) fn beside(path: &Path) -> Option<PathBuf> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let entries = std::fs::read_dir(directory).ok()?.take(MOST).filter_map(Result::ok);
-    let names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let directory = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    let entries = std::fs::read_dir(directory)
+        .ok()?
+        .take(MOST)
+        .filter_map(Result::ok);
+    let names: Vec<String> = entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
     let stem = path.file_stem()?.to_str()?;
     let names: Vec<&Path> = names.iter().map(Path::new).collect();
-    let alike: Vec<&Path> = names.iter().copied().filter(|other| other.extension() == path.extension()).collect();
+    let alike: Vec<&Path> = names
+        .iter()
+        .copied()
+        .filter(|other| other.extension() == path.extension())
+        .collect();
     let near = nearest(stem, &alike).or_else(|| nearest(stem, &names))?;
     Some(path.with_file_name(near))
 }
@@ -24,7 +36,10 @@ pub(crate) fn beside(path: &Path) -> Option<PathBuf> {
 impl Source {
     /// Returns a path as it would be written in the text, if it lies below what relative paths are relative to.
     pub(super) fn shown(&self, path: &Path) -> String {
-        path.strip_prefix(&self.base).unwrap_or(path).display().to_string()
+        path.strip_prefix(&self.base)
+            .unwrap_or(path)
+            .display()
+            .to_string()
     }
 }
 
@@ -47,7 +62,11 @@ mod tests {
             std::fs::write(dir.path().join(name), "").unwrap();
         }
         let check = |name: &str, expected: Option<&str>| {
-            assert_eq!(beside(&dir.path().join(name)), expected.map(|near| dir.path().join(near)), "{name}");
+            assert_eq!(
+                beside(&dir.path().join(name)),
+                expected.map(|near| dir.path().join(near)),
+                "{name}"
+            );
         };
         check("respnd", Some("respond"));
         check("prob.wasm", Some("probe.wasm"));

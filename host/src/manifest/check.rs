@@ -10,7 +10,9 @@ use strata_core::budget::{Caps, Purses};
 use strata_core::id::{ActionId, Part, RoleId, Slot};
 use strata_core::json::Json;
 use strata_core::message::IDEA_LABEL;
-use strata_core::team::{self, Outside, Policy, React, Route, Team, Thinker, saved_action, saved_thinker};
+use strata_core::team::{
+    self, Outside, Policy, React, Route, Team, Thinker, saved_action, saved_thinker,
+};
 
 use super::advice::{Limited, advice};
 use super::authored::edge;
@@ -39,7 +41,11 @@ pub(super) fn check(authored: &Authored, problems: &Problems) -> Checked {
     let names = Names::collect(authored, problems);
     let mut checked = Checked {
         team: Team {
-            outside: if authored.env.external.is_some() { Outside::Somebody } else { Outside::Nobody },
+            outside: if authored.env.external.is_some() {
+                Outside::Somebody
+            } else {
+                Outside::Nobody
+            },
             name: team_name(authored, problems),
             desc: authored.env.desc.clone(),
             roles: Vec::new(),
@@ -61,7 +67,10 @@ pub(super) fn check(authored: &Authored, problems: &Problems) -> Checked {
     };
     for (role, id) in authored.roles.iter().zip(0..) {
         check_role(role, problems);
-        checked.team.roles.push(build_role(role, &authored.limits, authored.llm.is_some()));
+        checked
+            .team
+            .roles
+            .push(build_role(role, &authored.limits, authored.llm.is_some()));
         let mode = role.react.as_ref().map_or(&role.span, |react| &react.span);
         checked.modes.push(mode.clone());
         checked.add_slots(role, RoleId(id), &authored.limits, problems);
@@ -75,18 +84,29 @@ fn check_places(authored: &Authored, problems: &Problems) {
     let mut taken = BTreeMap::new();
     for role in &authored.roles {
         let Some(of) = &role.name else { continue };
-        let names = role.actions.iter().filter_map(|action| action.name.as_ref());
-        let acts = names.clone().map(|name| (saved_action(&of.value, &name.value), &name.span, false));
-        let thinks = role
-            .think
+        let names = role
+            .actions
             .iter()
-            .map(|think| (saved_thinker(&of.value, names.clone().map(|name| name.value.as_str())), &think.span, true));
+            .filter_map(|action| action.name.as_ref());
+        let acts = names
+            .clone()
+            .map(|name| (saved_action(&of.value, &name.value), &name.span, false));
+        let thinks = role.think.iter().map(|think| {
+            (
+                saved_thinker(&of.value, names.clone().map(|name| name.value.as_str())),
+                &think.span,
+                true,
+            )
+        });
         for (place, span, thinks) in acts.chain(thinks) {
             let first = taken.insert(place.clone(), (span, &of.value));
             // Actions of one name in one role are refused as such.
-            if let Some((first, _)) = first.filter(|(_, first_of)| thinks || *first_of != &of.value) {
+            if let Some((first, _)) = first.filter(|(_, first_of)| thinks || *first_of != &of.value)
+            {
                 let message = format!("`{place}` is what something else is called, too");
-                let problem = problems.at(span, message).also(first.clone(), "also called so");
+                let problem = problems
+                    .at(span, message)
+                    .also(first.clone(), "also called so");
                 problems.add(
                     problem.hint("rename one of the roles or actions: what is saved of them lies under `ROLE/ACTION`"),
                 );
@@ -96,11 +116,20 @@ fn check_places(authored: &Authored, problems: &Problems) {
 }
 
 fn purses(authored: &Authored) -> Purses {
-    let mut purses = Purses { tokens: authored.caps.tokens, ..Purses::default() };
+    let mut purses = Purses {
+        tokens: authored.caps.tokens,
+        ..Purses::default()
+    };
     for (role, id) in authored.roles.iter().zip((0..).map(RoleId)) {
         purses.roles.insert(id, role.caps);
         for (action, index) in role.actions.iter().zip(0..) {
-            purses.actions.insert(Slot { role: id, part: Part::Action(ActionId(index)) }, action.caps);
+            purses.actions.insert(
+                Slot {
+                    role: id,
+                    part: Part::Action(ActionId(index)),
+                },
+                action.caps,
+            );
         }
     }
     let is_cap = |caps: &mut Caps| *caps != Caps::default();
@@ -111,17 +140,25 @@ fn purses(authored: &Authored) -> Purses {
 
 fn team_name(authored: &Authored, problems: &Problems) -> String {
     let name = authored.name.as_ref();
-    name.filter(|name| names::valid(name, problems)).map(|name| name.value.clone()).unwrap_or_default()
+    name.filter(|name| names::valid(name, problems))
+        .map(|name| name.value.clone())
+        .unwrap_or_default()
 }
 
 impl Checked {
     fn add_slots(&mut self, role: &Role, id: RoleId, defaults: &Patch, problems: &Problems) {
         if let Some(think) = &role.think {
-            let slot = Slot { role: id, part: Part::Think };
+            let slot = Slot {
+                role: id,
+                part: Part::Think,
+            };
             self.add_slot(slot, &think.value, defaults, problems);
         }
         for (action, index) in role.actions.iter().zip(0..) {
-            let slot = Slot { role: id, part: Part::Action(ActionId(index)) };
+            let slot = Slot {
+                role: id,
+                part: Part::Action(ActionId(index)),
+            };
             self.add_slot(slot, &action.slot, defaults, problems);
         }
     }
@@ -131,13 +168,23 @@ impl Checked {
             return;
         };
         let patch = slot.limits.or(defaults);
-        let limited = Limited { part: at.part, entry: &slot.span, patch: &patch };
+        let limited = Limited {
+            part: at.part,
+            entry: &slot.span,
+            patch: &patch,
+        };
         let plugin = Plugin {
             component: component.value.clone(),
             pin: slot.pin.as_ref().map(|pin| pin.value.clone()),
-            function: slot.function.as_ref().map(|function| function.value.clone()),
+            function: slot
+                .function
+                .as_ref()
+                .map(|function| function.value.clone()),
             config: Json::from(slot.config.clone()),
-            output_schema: slot.output_schema.as_ref().map(|(schema, _)| schema.clone()),
+            output_schema: slot
+                .output_schema
+                .as_ref()
+                .map(|(schema, _)| schema.clone()),
             limits: patch.limits(),
             advice: advice(&problems.source, &limited),
             grants: slot.allow.grants.clone(),
@@ -176,7 +223,11 @@ fn check_role(role: &Role, problems: &Problems) {
         if let Some(first) = taken.insert(&name.value, &name.span) {
             let message = format!("the role has two actions named `{}`", name.value);
             let problem = problems.at(&name.span, message);
-            problems.add(problem.also(first.clone(), "first used here").hint("rename one of them"));
+            problems.add(
+                problem
+                    .also(first.clone(), "first used here")
+                    .hint("rename one of them"),
+            );
         }
     }
     match role.human {
@@ -192,8 +243,13 @@ fn check_human(role: &Role, problems: &Problems) {
         problems.add(problems.at(span, message).hint(hint));
     };
     if let Some(name) = role.name.as_ref().filter(|name| name.value == IDEA_LABEL) {
-        let problem = problems.at(&name.span, format!("a human role cannot be named `{IDEA_LABEL}`"));
-        problems.add(problem.hint("answers have the name of their role as label, and that is the label of the idea"));
+        let problem = problems.at(
+            &name.span,
+            format!("a human role cannot be named `{IDEA_LABEL}`"),
+        );
+        problems.add(problem.hint(
+            "answers have the name of their role as label, and that is the label of the idea",
+        ));
     }
     if let Some(action) = role.actions.first() {
         refuse(&action.slot.span, "actions");
@@ -219,7 +275,11 @@ fn check_agent(role: &Role, problems: &Problems) {
     }
     if react != Mode::Choose && problems.is_read(&["role.react"]) {
         // The one action that is chosen where nothing is said bounds nothing.
-        let max = role.max_react_loop.as_ref().filter(|max| max.value != 1).map(|max| &max.span);
+        let max = role
+            .max_react_loop
+            .as_ref()
+            .filter(|max| max.value != 1)
+            .map(|max| &max.span);
         let think = role.think.as_ref().map(|think| &think.span);
         for (span, key) in [(max, "max_react_loop"), (think, "think")] {
             if let Some(span) = span {
@@ -236,8 +296,12 @@ fn check_agent(role: &Role, problems: &Problems) {
     }
     let planner = role.actions.first().filter(|_| react == Mode::PlanAndAct);
     if let Some(planner) = planner.filter(|planner| planner.slot.output_schema.is_some()) {
-        let problem = problems.at(&planner.slot.span, "what plans has no output, and so no `output_schema`");
-        problems.add(problem.hint("remove `output_schema`: its tasks go to the role's other actions"));
+        let problem = problems.at(
+            &planner.slot.span,
+            "what plans has no output, and so no `output_schema`",
+        );
+        problems
+            .add(problem.hint("remove `output_schema`: its tasks go to the role's other actions"));
     }
 }
 
@@ -246,7 +310,9 @@ fn mode(role: &Role) -> Mode {
 }
 
 fn build_role(role: &Role, defaults: &Patch, has_model: bool) -> team::Role {
-    let values = |texts: &[At<String>]| -> Vec<String> { texts.iter().map(|text| text.value.clone()).collect() };
+    let values = |texts: &[At<String>]| -> Vec<String> {
+        texts.iter().map(|text| text.value.clone()).collect()
+    };
     let react = match mode(role) {
         _ if role.human.is_some() => React::Human,
         Mode::ByOrder => React::ByOrder,
@@ -256,7 +322,9 @@ fn build_role(role: &Role, defaults: &Patch, has_model: bool) -> team::Role {
             let thinker = match role.think {
                 Some(_) => Thinker::Component,
                 // A model may say when several rounds are enough; whether to act at all is not asked.
-                None if role.actions.len() == 1 && (max_loop <= 1 || !has_model) => Thinker::OnlyAction,
+                None if role.actions.len() == 1 && (max_loop <= 1 || !has_model) => {
+                    Thinker::OnlyAction
+                }
                 None => Thinker::Model,
             };
             React::Choose { max_loop, thinker }
@@ -266,10 +334,10 @@ fn build_role(role: &Role, defaults: &Patch, has_model: bool) -> team::Role {
         let name = name.as_ref().map(|name| name.value.clone());
         name.unwrap_or_default()
     };
-    let actions = role
-        .actions
-        .iter()
-        .map(|action| team::Action { name: name(&action.name), retry: action.slot.limits.or(defaults).retry() });
+    let actions = role.actions.iter().map(|action| team::Action {
+        name: name(&action.name),
+        retry: action.slot.limits.or(defaults).retry(),
+    });
     team::Role {
         name: name(&role.name),
         profile: role.profile.clone(),
@@ -283,7 +351,11 @@ fn build_role(role: &Role, defaults: &Patch, has_model: bool) -> team::Role {
     }
 }
 
-fn groups(authored: &Authored, names: &Names, problems: &Problems) -> BTreeMap<String, Vec<RoleId>> {
+fn groups(
+    authored: &Authored,
+    names: &Names,
+    problems: &Problems,
+) -> BTreeMap<String, Vec<RoleId>> {
     let mut groups = BTreeMap::new();
     for (name, members) in &authored.env.groups {
         let mut seen = BTreeSet::new();
@@ -309,7 +381,11 @@ fn routes(authored: &Authored, names: &Names, problems: &Problems) -> Vec<Route>
         let arms = route.arms.iter().map(|arm| build_arm(arm, names, problems));
         let arms = arms.collect();
         let from = names.role(route.from.as_ref()?, problems)?;
-        Some(Route { from, label: route.label.clone(), arms })
+        Some(Route {
+            from,
+            label: route.label.clone(),
+            arms,
+        })
     });
     routes.collect()
 }
@@ -339,7 +415,10 @@ fn compile(when: &At<String>, problems: &Problems) -> Option<strata_core::condit
         span.end = (span.end - 1).max(span.start + 1);
     }
     let condition = when.value.replace('\n', " ");
-    let message = format!("the condition `{condition}` cannot be used: {}", refusal.reason);
+    let message = format!(
+        "the condition `{condition}` cannot be used: {}",
+        refusal.reason
+    );
     problems.add(problems.at(&span, message).hint(refusal.hint));
     None
 }

@@ -57,7 +57,11 @@ pub(super) struct Refusal {
 
 impl Refusal {
     fn new(reason: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { reason: reason.into(), hint: hint.into(), at: None }
+        Self {
+            reason: reason.into(),
+            hint: hint.into(),
+            at: None,
+        }
     }
 }
 
@@ -73,20 +77,29 @@ pub(super) fn compile(source: &str) -> Result<Condition, Refusal> {
     let parts = contained(|| check::check(program.expression()))
         .map_err(|reason| Refusal::new(reason, "write it differently"))??;
     // A condition on nothing shows what can be told without a message.
-    if let Ok(value) = evaluate((&program, &parts), &Subject::default(), &mut WorkBudget::default())
-        && !matches!(value, Value::Bool(_))
+    if let Ok(value) = evaluate(
+        (&program, &parts),
+        &Subject::default(),
+        &mut WorkBudget::default(),
+    ) && !matches!(value, Value::Bool(_))
     {
         let reason = not_a_truth(value.type_of());
         return Err(Refusal::new(reason, "compare it with something: `== …`"));
     }
-    let judge = move |message: &Message, budget: &mut WorkBudget| judge((&program, &parts), message, budget);
+    let judge = move |message: &Message, budget: &mut WorkBudget| {
+        judge((&program, &parts), message, budget)
+    };
     Ok(Condition::new(source.to_owned(), Box::new(judge)))
 }
 
 /// Says that a value of some type is not what a condition gives.
 fn not_a_truth(found: impl std::fmt::Display) -> String {
     let found = found.to_string();
-    let article = if found.starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" };
+    let article = if found.starts_with(['a', 'e', 'i', 'o']) {
+        "an"
+    } else {
+        "a"
+    };
     format!("it gives {article} {found}, not true or false")
 }
 
@@ -101,7 +114,11 @@ struct Subject {
 }
 
 /// What is missing does not hold; what cannot be compared is an error.
-fn judge((program, parts): (&Program, &Parts), message: &Message, budget: &mut WorkBudget) -> Result<bool, String> {
+fn judge(
+    (program, parts): (&Program, &Parts),
+    message: &Message,
+    budget: &mut WorkBudget,
+) -> Result<bool, String> {
     let mut subject = read(parts, message, budget)?;
     pay(parts, &subject, budget)?;
     let mut outcome = evaluate((program, parts), &subject, budget);
@@ -123,19 +140,34 @@ fn judge((program, parts): (&Program, &Parts), message: &Message, budget: &mut W
 fn read(parts: &Parts, message: &Message, budget: &mut WorkBudget) -> Result<Subject, String> {
     let parsed = |bytes: usize| PARSED_BYTE_COST.saturating_mul(bytes as u64);
     let uses = |name: &str| parts.named.contains_key(name);
-    let data = message.instruct.as_ref().map(|data| &data.value).filter(|_| uses("data"));
+    let data = message
+        .instruct
+        .as_ref()
+        .map(|data| &data.value)
+        .filter(|_| uses("data"));
     let meta = message.meta.iter().filter(|_| uses("meta_info"));
     let bytes = data.map_or(0, |data| data.as_str().len())
-        + meta.clone().map(|(key, value)| key.len() + value.as_str().len()).sum::<usize>();
+        + meta
+            .clone()
+            .map(|(key, value)| key.len() + value.as_str().len())
+            .sum::<usize>();
     let too_much = || format!("it reads {bytes} bytes of `data` and `meta_info`, {BESIDE}");
     budget.spend(parsed(bytes)).ok_or_else(too_much)?;
-    let text = |name: &str, text: &String| if uses(name) { text.clone() } else { String::new() };
+    let text = |name: &str, text: &String| {
+        if uses(name) {
+            text.clone()
+        } else {
+            String::new()
+        }
+    };
     Ok(Subject {
         content: text("content", &message.content),
         data: data.map(Json::value).unwrap_or_default(),
         cause_by: text("cause_by", &message.cause_by),
         sent_from: text("sent_from", &message.sent_from),
-        meta_info: meta.map(|(key, value)| (key.clone(), value.value())).collect(),
+        meta_info: meta
+            .map(|(key, value)| (key.clone(), value.value()))
+            .collect(),
     })
 }
 
@@ -150,7 +182,10 @@ fn pay(parts: &Parts, subject: &Subject, budget: &mut WorkBudget) -> Result<(), 
         _ => subject.sent_from.len(),
     };
     let bytes = |names: &BTreeMap<&str, usize>| -> usize {
-        names.iter().map(|(name, times)| bytes_of(name).saturating_mul(*times)).sum()
+        names
+            .iter()
+            .map(|(name, times)| bytes_of(name).saturating_mul(*times))
+            .sum()
     };
     let (once, each) = (bytes(&parts.named), bytes(&parts.each));
     budget
@@ -160,11 +195,17 @@ fn pay(parts: &Parts, subject: &Subject, budget: &mut WorkBudget) -> Result<(), 
         return Ok(());
     }
     let (items, looped) = (data.longest.max(meta.longest), parts.looped);
-    let steps = (items as u64).saturating_mul(looped as u64).saturating_mul(STEP_COST);
-    budget.spend(steps).ok_or_else(|| format!("it may take {looped} steps for each of {items} items, {BESIDE}"))?;
+    let steps = (items as u64)
+        .saturating_mul(looped as u64)
+        .saturating_mul(STEP_COST);
+    budget
+        .spend(steps)
+        .ok_or_else(|| format!("it may take {looped} steps for each of {items} items, {BESIDE}"))?;
     budget
         .spend((items as u64).saturating_mul(each as u64) / BYTES_PER_COST)
-        .ok_or_else(|| format!("it may go through {items} items and look at {each} bytes for each, {BESIDE}"))
+        .ok_or_else(|| {
+            format!("it may go through {items} items and look at {each} bytes for each, {BESIDE}")
+        })
 }
 
 /// How large a value is.
@@ -224,9 +265,13 @@ fn evaluate(
     let matching = Arc::new(Matching::within(budget.left(), &parts.patterns));
     if !parts.patterns.is_empty() {
         let matching = Arc::clone(&matching);
-        let matches = move |This(text): This<Arc<String>>, pattern: Arc<String>| matching.matches(&text, &pattern);
+        let matches = move |This(text): This<Arc<String>>, pattern: Arc<String>| {
+            matching.matches(&text, &pattern)
+        };
         // Fails only where the library has a function of this name.
-        context.add_function("matches", matches).map_err(|error| ExecutionError::InternalError(error.to_string()))?;
+        context
+            .add_function("matches", matches)
+            .map_err(|error| ExecutionError::InternalError(error.to_string()))?;
     }
     let used = program.references();
     let mut bind = |name: &str, value: &dyn Fn() -> Value| {
@@ -266,7 +311,9 @@ fn to_cel(json: &serde_json::Value) -> Value {
         J::String(text) => Value::from(text.as_str()),
         J::Array(items) => Value::List(Arc::new(items.iter().map(to_cel).collect())),
         J::Object(entries) => {
-            let entries = entries.iter().map(|(k, v)| (Key::from(k.as_str()), to_cel(v)));
+            let entries = entries
+                .iter()
+                .map(|(k, v)| (Key::from(k.as_str()), to_cel(v)));
             Value::from(entries.collect::<HashMap<_, _>>())
         }
     }

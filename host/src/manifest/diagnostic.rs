@@ -7,7 +7,9 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet, normalize_untrusted_str};
+use annotate_snippets::{
+    AnnotationKind, Group, Level, Origin, Renderer, Snippet, normalize_untrusted_str,
+};
 use anstream::{AutoStream, ColorChoice};
 
 /// Problems shown at once; a file with more is better mended from the top.
@@ -33,8 +35,17 @@ impl Source {
         if text.starts_with('\u{feff}') {
             text.remove(0);
         }
-        let ends = text.bytes().enumerate().filter_map(|(at, byte)| (byte == b'\n').then_some(at)).collect();
-        Self { text, name, base, ends }
+        let ends = text
+            .bytes()
+            .enumerate()
+            .filter_map(|(at, byte)| (byte == b'\n').then_some(at))
+            .collect();
+        Self {
+            text,
+            name,
+            base,
+            ends,
+        }
     }
 
     /// A place for people: `team.toml:34`.
@@ -94,13 +105,25 @@ impl Paint {
 impl Diagnostic {
     /// A problem that has no place in a text.
     pub fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), place: None, hint: None }
+        Self {
+            message: message.into(),
+            place: None,
+            hint: None,
+        }
     }
 
     /// A problem at a range of bytes of a text.
     pub fn at(source: &Arc<Source>, span: Range<usize>, message: impl Into<String>) -> Self {
-        let place = Place { span: within(&source.text, span), source: Arc::clone(source), also: None, shown: true };
-        Self { place: Some(place), ..Self::new(message) }
+        let place = Place {
+            span: within(&source.text, span),
+            source: Arc::clone(source),
+            also: None,
+            shown: true,
+        };
+        Self {
+            place: Some(place),
+            ..Self::new(message)
+        }
     }
 
     /// Where it is in the text: line and column, which count from 1 (columns in characters), and the bytes. None where it
@@ -157,7 +180,11 @@ impl Place {
         // Nothing can be underlined in a text without a character.
         if self.source.text.is_empty() || !self.shown {
             let (line, column) = self.source.position(self.span.start);
-            return group.element(Origin::path(&self.source.name).line(line).char_column(column));
+            return group.element(
+                Origin::path(&self.source.name)
+                    .line(line)
+                    .char_column(column),
+            );
         }
         let mut snippet = Snippet::source(self.source.text.as_str())
             .path(self.source.name.as_str())
@@ -216,7 +243,12 @@ impl Diagnostics {
             Paint::Plain => Renderer::plain(),
             Paint::Colour => Renderer::styled(),
         };
-        let shown: Vec<String> = self.0.iter().take(MAX_SHOWN).map(|problem| problem.render(&renderer)).collect();
+        let shown: Vec<String> = self
+            .0
+            .iter()
+            .take(MAX_SHOWN)
+            .map(|problem| problem.render(&renderer))
+            .collect();
         let mut text = shown.join("\n\n");
         if let Some(more) = self.0.len().checked_sub(MAX_SHOWN).filter(|n| *n > 0) {
             text.push_str(&format!("\n\n… and {more} more"));
@@ -269,7 +301,14 @@ impl Problems {
 
     pub(super) fn with(source: Arc<Source>, beside: Beside) -> Self {
         let (found, unread, files, secret) = Default::default();
-        Self { source, found, unread, files, secret, beside }
+        Self {
+            source,
+            found,
+            unread,
+            files,
+            secret,
+            beside,
+        }
     }
 
     /// Whether files that are named are looked for.
@@ -323,7 +362,11 @@ impl Problems {
             true => unread.starts_with(place),
             false => unread == place,
         };
-        !self.unread.borrow().iter().any(|unread| places.iter().any(|place| lies_in(unread, place)))
+        !self
+            .unread
+            .borrow()
+            .iter()
+            .any(|unread| places.iter().any(|place| lies_in(unread, place)))
     }
 
     /// Fails if anything was found.
@@ -333,9 +376,14 @@ impl Problems {
             return Ok(());
         }
         let secret = self.secret.into_inner();
-        for place in found.iter_mut().filter_map(|problem| problem.place.as_mut()) {
+        for place in found
+            .iter_mut()
+            .filter_map(|problem| problem.place.as_mut())
+        {
             let lines = place.lines();
-            place.shown = !secret.iter().any(|secret| secret.start <= lines.end && lines.start <= secret.end);
+            place.shown = !secret
+                .iter()
+                .any(|secret| secret.start <= lines.end && lines.start <= secret.end);
         }
         found.sort_by_key(|problem| problem.place.as_ref().map(|p| p.span.start));
         Err(Diagnostics(found))

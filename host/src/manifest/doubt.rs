@@ -16,8 +16,10 @@ use crate::tidy::tidy;
 const PAGE: u64 = 64 << 10;
 
 /// The methods that are known, and those of some servers that are like them.
-const METHODS: [&str; 12] =
-    ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "LIST", "REPORT", "SEARCH"];
+const METHODS: [&str; 12] = [
+    "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "LIST",
+    "REPORT", "SEARCH",
+];
 
 impl Definition {
     /// What is doubtful about the team, a line each.
@@ -35,7 +37,9 @@ impl Definition {
             })
         });
         let doubts = doubts.chain(mistyped(team)).chain(self.unreachable());
-        doubts.chain(self.plugins.keys().flat_map(|slot| self.ungiven(*slot))).collect()
+        doubts
+            .chain(self.plugins.keys().flat_map(|slot| self.ungiven(*slot)))
+            .collect()
     }
 
     /// That nobody takes up the idea. Teams that hear from outside may have none for it.
@@ -46,7 +50,12 @@ impl Definition {
             let label = Word::of(label);
             label.small == idea.small || label.is_slip_for(&idea)
         };
-        let hears = self.team.roles.iter().flat_map(|role| &role.watch).any(is_idea);
+        let hears = self
+            .team
+            .roles
+            .iter()
+            .flat_map(|role| &role.watch)
+            .any(is_idea);
         (!hears && self.external.is_none()).then(|| {
             format!(
                 "no role watches `{IDEA_LABEL}`, so nobody takes up the idea: nothing runs before a message of another \
@@ -57,9 +66,14 @@ impl Definition {
 
     /// A program outside that cannot be started.
     fn unreachable(&self) -> Option<String> {
-        let (program, place) = (self.external.as_ref()?.missing()?, self.place_of_external()?);
+        let (program, place) = (
+            self.external.as_ref()?.missing()?,
+            self.place_of_external()?,
+        );
         let program = program.display();
-        Some(format!("`[env.external]` starts `{program}`, and there is no such program that may be run ({place})"))
+        Some(format!(
+            "`[env.external]` starts `{program}`, and there is no such program that may be run ({place})"
+        ))
     }
 
     /// What an action is granted and cannot have.
@@ -67,7 +81,9 @@ impl Definition {
         let (plugin, name) = (&self.plugins[&slot], self.team.slot_name(slot));
         let mut doubts = Vec::new();
         if plugin.grants.llm.is_some() && self.llm.is_none() {
-            doubts.push(format!("`{name}` may ask models, and the team has none; add `[llm] provider = …`"));
+            doubts.push(format!(
+                "`{name}` may ask models, and the team has none; add `[llm] provider = …`"
+            ));
         }
         if let Some(grant) = &plugin.grants.llm
             && let Some(default) = grant.default.as_ref().filter(|default| !grant.has(default))
@@ -87,14 +103,20 @@ impl Definition {
         let unknown = methods.filter(|method| !METHODS.contains(&method.as_str()));
         doubts.extend(unknown.filter_map(|method| {
             let meant = closest(method, METHODS)?;
-            Some(format!("`{name}` may call servers by `{method}`, which few know; did you mean `{meant}`?"))
+            Some(format!(
+                "`{name}` may call servers by `{method}`, which few know; did you mean `{meant}`?"
+            ))
         }));
         // One that may be written is made.
         let is_made = |host: &Path| {
             let mut dirs = self.plugins.values().flat_map(|plugin| &plugin.grants.dirs);
             dirs.any(|dir| dir.access == Access::Write && host.starts_with(&dir.host))
         };
-        let missing = plugin.grants.dirs.iter().filter(|dir| !dir.host.exists() && !is_made(&dir.host));
+        let missing = plugin
+            .grants
+            .dirs
+            .iter()
+            .filter(|dir| !dir.host.exists() && !is_made(&dir.host));
         doubts.extend(missing.map(|dir| {
             let (guest, host) = (&dir.guest, tidy(&dir.host));
             format!("`{name}` may read `{guest}`, and `{host}` is not there")
@@ -106,11 +128,24 @@ impl Definition {
 /// Labels that are watched and that no action has, where one is called almost that, or a role is. Others may be what they
 /// are: guests and operators give messages any label they like.
 fn mistyped(team: &Team) -> impl Iterator<Item = String> {
-    let actions = team.roles.iter().flat_map(|role| &role.actions).map(|action| action.name.as_str());
+    let actions = team
+        .roles
+        .iter()
+        .flat_map(|role| &role.actions)
+        .map(|action| action.name.as_str());
     let labels: BTreeSet<&str> = actions.chain([IDEA_LABEL]).collect();
     let known: Vec<Word> = labels.iter().map(|label| Word::of(label)).collect();
-    let acts = |name: &str| team.role(team.find(name)?).actions.last().map(|action| action.name.as_str());
-    let watched = team.roles.iter().flat_map(|role| role.watch.iter().map(move |label| (&role.name, label.as_str())));
+    let acts = |name: &str| {
+        team.role(team.find(name)?)
+            .actions
+            .last()
+            .map(|action| action.name.as_str())
+    };
+    let watched = team.roles.iter().flat_map(|role| {
+        role.watch
+            .iter()
+            .map(move |label| (&role.name, label.as_str()))
+    });
     watched.filter(move |(_, label)| !labels.contains(label)).filter_map(move |(role, label)| {
         if let Some(action) = acts(label) {
             return Some(format!(
@@ -135,7 +170,11 @@ struct Word<'a> {
 impl<'a> Word<'a> {
     fn of(text: &'a str) -> Self {
         let small = text.to_lowercase();
-        Self { text, length: small.chars().count(), small }
+        Self {
+            text,
+            length: small.chars().count(),
+            small,
+        }
     }
 
     /// Whether somebody who wrote this most likely meant the other.
@@ -145,7 +184,11 @@ impl<'a> Word<'a> {
         /// To compare two words takes time with the product of their lengths.
         const LONGEST: usize = 100;
         // `Task1` is not a slip for `Task2`.
-        let letters = |word: &str| word.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
+        let letters = |word: &str| {
+            word.chars()
+                .filter(|c| !c.is_ascii_digit())
+                .collect::<String>()
+        };
         (SHORTEST..=LONGEST).contains(&self.length)
             && self.length.abs_diff(meant.length) <= 1
             && strsim::damerau_levenshtein(&self.small, &meant.small) <= 1
@@ -155,7 +198,14 @@ impl<'a> Word<'a> {
 
 /// Whether a way leads from a source into a join: a route, or another join.
 fn is_fed(team: &Team, join: &Join, source: RoleId) -> bool {
-    let mut routes = team.routes.iter().filter(|route| route.from == source).flat_map(|route| &route.arms);
-    let mut joins = team.joins.iter().filter(|before| before.source(source).is_some());
+    let mut routes = team
+        .routes
+        .iter()
+        .filter(|route| route.from == source)
+        .flat_map(|route| &route.arms);
+    let mut joins = team
+        .joins
+        .iter()
+        .filter(|before| before.source(source).is_some());
     routes.any(|arm| arm.to.contains(&join.id)) || joins.any(|before| before.to == join.id)
 }

@@ -13,7 +13,11 @@ pub(super) fn read_url(item: &Item<'_>, service: Service) -> Option<At<String>> 
     let text = item.text()?;
     match endpoint::read(&text.value, service) {
         Ok(_) => Some(text),
-        Err(Unfit { shown, problem, hint }) => {
+        Err(Unfit {
+            shown,
+            problem,
+            hint,
+        }) => {
             let message = format!("`{shown}` cannot be called: {problem}");
             if shown == text.value {
                 item.refuse(message, hint)
@@ -27,36 +31,58 @@ pub(super) fn read_url(item: &Item<'_>, service: Service) -> Option<At<String>> 
 
 /// Reads `allow.http`. The secrets that it names are added to `secrets`.
 pub(super) fn read(item: &Item<'_>, secrets: &mut Vec<At<String>>) -> Vec<HttpGrant> {
-    item.tables("`http`").iter().filter_map(|table| read_grant(table, secrets)).collect()
+    item.tables("`http`")
+        .iter()
+        .filter_map(|table| read_grant(table, secrets))
+        .collect()
 }
 
 /// Reads the endpoints that models may have in an operator's file: grants that say nothing of methods.
 pub(super) fn read_endpoints(item: &Item<'_>) -> Vec<HttpGrant> {
     let mut sent = Vec::new();
-    item.tables("`endpoints`").iter().filter_map(|table| read_place(table, vec!["POST".into()], &mut sent)).collect()
+    item.tables("`endpoints`")
+        .iter()
+        .filter_map(|table| read_place(table, vec!["POST".into()], &mut sent))
+        .collect()
 }
 
 fn read_grant(table: &Table<'_>, secrets: &mut Vec<At<String>>) -> Option<HttpGrant> {
     let methods = table.item("methods").map(|item| read_methods(table, &item));
-    let mut grant = read_place(table, methods.unwrap_or_else(|| READS.map(String::from).into()), secrets)?;
-    grant.headers = table.item("headers").map(|item| read_headers(table, &item)).unwrap_or_default();
+    let mut grant = read_place(
+        table,
+        methods.unwrap_or_else(|| READS.map(String::from).into()),
+        secrets,
+    )?;
+    grant.headers = table
+        .item("headers")
+        .map(|item| read_headers(table, &item))
+        .unwrap_or_default();
     Some(grant)
 }
 
-fn read_place(table: &Table<'_>, methods: Vec<String>, secrets: &mut Vec<At<String>>) -> Option<HttpGrant> {
+fn read_place(
+    table: &Table<'_>,
+    methods: Vec<String>,
+    secrets: &mut Vec<At<String>>,
+) -> Option<HttpGrant> {
     let host = table.required("host").and_then(|item| {
         let text = item.text()?.value;
         let read = HostPattern::parse(&text);
-        read.map_err(|why| item.refuse(format!("`{}` cannot be `{text}`", item.key), why)).ok()
+        read.map_err(|why| item.refuse(format!("`{}` cannot be `{text}`", item.key), why))
+            .ok()
     });
     let path = table.item("path").and_then(|item| {
         let text = item.text()?.value;
         if !text.starts_with('/') {
-            let expected = "expected a path that begins with `/`; `*` stands for any run of characters";
+            let expected =
+                "expected a path that begins with `/`; `*` stands for any run of characters";
             item.refuse(format!("`{}` cannot be `{text}`", item.key), expected);
         } else if text.contains(['?', '#']) {
             let hint = "queries are not looked at: leave out what begins with `?` or `#`";
-            item.refuse(format!("`{}` cannot be `{text}`, which is no path alone", item.key), hint);
+            item.refuse(
+                format!("`{}` cannot be `{text}`, which is no path alone", item.key),
+                hint,
+            );
         }
         Some(text)
     });
@@ -75,29 +101,47 @@ fn read_place(table: &Table<'_>, methods: Vec<String>, secrets: &mut Vec<At<Stri
 fn read_headers(table: &Table<'_>, item: &Item<'_>) -> Vec<String> {
     let headers = item.texts();
     for header in &headers {
-        let refuse =
-            |message: String, hint: &str| table.problems.add(table.problems.at(&header.span, message).hint(hint));
+        let refuse = |message: String, hint: &str| {
+            table
+                .problems
+                .add(table.problems.at(&header.span, message).hint(hint))
+        };
         if HeaderName::from_bytes(header.value.as_bytes()).is_err() {
-            refuse(format!("`{}` is not the name of a header", header.value), "names are like `x-forwarded-for`");
+            refuse(
+                format!("`{}` is not the name of a header", header.value),
+                "names are like `x-forwarded-for`",
+            );
         } else if effect(&header.value) == HeaderEffect::Connection {
             let hint = "it belongs to the connection, which is the host's part; remove it";
-            refuse(format!("the header `{}` cannot be granted", header.value), hint);
+            refuse(
+                format!("the header `{}` cannot be granted", header.value),
+                hint,
+            );
         }
     }
-    headers.into_iter().map(|header| normalized(&header.value)).collect()
+    headers
+        .into_iter()
+        .map(|header| normalized(&header.value))
+        .collect()
 }
 
 fn read_methods(table: &Table<'_>, item: &Item<'_>) -> Vec<String> {
     let methods = item.texts();
     if item.is_empty_list() {
-        item.refuse("`methods` grants no method", "leave it out for `GET` and `HEAD`");
+        item.refuse(
+            "`methods` grants no method",
+            "leave it out for `GET` and `HEAD`",
+        );
     }
     for method in &methods {
-        let known = !method.value.is_empty() && method.value.bytes().all(|b| b.is_ascii_uppercase());
+        let known =
+            !method.value.is_empty() && method.value.bytes().all(|b| b.is_ascii_uppercase());
         if !known {
             let message = format!("`{}` is not an HTTP method", method.value);
             let problem = table.problems.at(&method.span, message);
-            table.problems.add(problem.hint("methods are upper case: `GET`"));
+            table
+                .problems
+                .add(problem.hint("methods are upper case: `GET`"));
         }
     }
     methods.into_iter().map(|method| method.value).collect()

@@ -14,7 +14,9 @@ pub(super) fn from_toml(value: &Spanned<DeValue<'_>>, problems: &Problems) -> Va
         let text = problems.text(&value.span());
         let message = format!("the number `{text}` cannot be handed to a component");
         let problem = problems.at(&value.span(), message);
-        problems.add(problem.hint("JSON holds finite numbers and integers of 64 bits; write it as a string"));
+        problems.add(
+            problem.hint("JSON holds finite numbers and integers of 64 bits; write it as a string"),
+        );
         Value::Null
     };
     match value.get_ref() {
@@ -29,7 +31,9 @@ pub(super) fn from_toml(value: &Spanned<DeValue<'_>>, problems: &Problems) -> Va
             let number = float.as_str().parse().ok().and_then(Number::from_f64);
             number.map_or_else(refuse, Value::Number)
         }
-        DeValue::Array(items) => Value::Array(items.iter().map(|item| from_toml(item, problems)).collect()),
+        DeValue::Array(items) => {
+            Value::Array(items.iter().map(|item| from_toml(item, problems)).collect())
+        }
         DeValue::Table(table) => {
             let entries = table.iter().map(|(key, value)| {
                 let key: &str = key.get_ref();

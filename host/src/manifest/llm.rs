@@ -30,7 +30,11 @@ pub(super) fn read(table: &Table<'_>) -> Option<Config> {
         Recorded,
         OpenAi,
     }
-    let words = [("scripted", Word::Scripted), ("recorded", Word::Recorded), ("openai", Word::OpenAi)];
+    let words = [
+        ("scripted", Word::Scripted),
+        ("recorded", Word::Recorded),
+        ("openai", Word::OpenAi),
+    ];
     let provider = table.required("provider");
     let provider = provider.and_then(|item| match compatible(&item) {
         Some((name, base_url)) => {
@@ -45,7 +49,9 @@ pub(super) fn read(table: &Table<'_>) -> Option<Config> {
     });
     let model = table.item("model").and_then(|item| item.legible());
     let price = table.item("price").and_then(|item| read_price(&item));
-    let pace = table.item("requests_per_minute").and_then(|item| item.whole(1..=u64::from(u32::MAX)));
+    let pace = table
+        .item("requests_per_minute")
+        .and_then(|item| item.whole(1..=u64::from(u32::MAX)));
     let provider = match provider {
         Some(word @ (Word::Scripted | Word::Recorded)) => {
             refuse(table, &OPENAI_KEYS, "openai");
@@ -83,8 +89,14 @@ pub(super) fn read(table: &Table<'_>) -> Option<Config> {
 const COMPATIBLE: [(&str, &str); 12] = [
     ("anthropic", "https://api.anthropic.com/v1"),
     ("claude", "https://api.anthropic.com/v1"),
-    ("gemini", "https://generativelanguage.googleapis.com/v1beta/openai"),
-    ("google", "https://generativelanguage.googleapis.com/v1beta/openai"),
+    (
+        "gemini",
+        "https://generativelanguage.googleapis.com/v1beta/openai",
+    ),
+    (
+        "google",
+        "https://generativelanguage.googleapis.com/v1beta/openai",
+    ),
     ("mistral", "https://api.mistral.ai/v1"),
     ("groq", "https://api.groq.com/openai/v1"),
     ("deepseek", "https://api.deepseek.com/v1"),
@@ -98,7 +110,9 @@ const COMPATIBLE: [(&str, &str); 12] = [
 /// Finds the service that a provider's name stands for, if it is one of these.
 fn compatible(item: &Item<'_>) -> Option<(&'static str, &'static str)> {
     let written = item.is_text().then(|| item.text()).flatten()?.value;
-    COMPATIBLE.into_iter().find(|(name, _)| written.eq_ignore_ascii_case(name))
+    COMPATIBLE
+        .into_iter()
+        .find(|(name, _)| written.eq_ignore_ascii_case(name))
 }
 
 /// Reports keys that only another provider has.
@@ -108,7 +122,9 @@ fn refuse(table: &Table<'_>, keys: &[&'static str], provider: &str) {
         if let Some(item) = table.item(key) {
             let message = format!("`{key}` is for the provider `{provider}`");
             let problem = table.problems.at(&item.key_span, message);
-            table.problems.add(problem.hint("remove it, or change `provider`"));
+            table
+                .problems
+                .add(problem.hint("remove it, or change `provider`"));
         }
     }
 }
@@ -117,14 +133,19 @@ fn read_replies(item: &Item<'_>) -> Option<PathBuf> {
     let replies = slot::file(item)?.value;
     if item.looks_beside() && !replies.is_file() {
         let message = format!("there is no file `{}`", tidy(&replies));
-        item.refuse(message, "it holds the replies: `[[reply]]` tables, or what `--record` wrote");
+        item.refuse(
+            message,
+            "it holds the replies: `[[reply]]` tables, or what `--record` wrote",
+        );
         return None;
     }
     Some(replies)
 }
 
 fn read_openai(table: &Table<'_>) -> Option<Endpoint> {
-    let base_url = table.required("base_url").and_then(|i| http::read_url(&i, Service::Models));
+    let base_url = table
+        .required("base_url")
+        .and_then(|i| http::read_url(&i, Service::Models));
     let key = table.item("api_key");
     let api_key = key.as_ref().and_then(read_api_key);
     if let (Some(url), Some(key), Some(_)) = (&base_url, &key, &api_key)
@@ -137,7 +158,10 @@ fn read_openai(table: &Table<'_>) -> Option<Endpoint> {
     let timeout = table.item("timeout").and_then(|item| {
         let timeout = item.duration()?;
         if timeout.is_zero() {
-            item.refuse("`timeout` cannot be zero", "no request could be answered; leave the key out for the default");
+            item.refuse(
+                "`timeout` cannot be zero",
+                "no request could be answered; leave the key out for the default",
+            );
         }
         Some(timeout)
     });
@@ -152,7 +176,10 @@ fn read_openai(table: &Table<'_>) -> Option<Endpoint> {
 fn read_api_key(item: &Item<'_>) -> Option<String> {
     if item.is_text() {
         let message = "a key is never written into a team file";
-        item.refuse_unseen(message, "name the variable that holds it: `{ env = \"OPENAI_API_KEY\" }`");
+        item.refuse_unseen(
+            message,
+            "name the variable that holds it: `{ env = \"OPENAI_API_KEY\" }`",
+        );
         return None;
     }
     let table = item.table("`api_key`")?;

@@ -51,7 +51,11 @@ impl Names {
     pub(super) fn collect(authored: &Authored, problems: &Problems) -> Self {
         let mut names = Self {
             known: BTreeMap::new(),
-            roles: authored.roles.iter().map(|role| role.name.as_ref().map_or("", |name| &name.value).into()).collect(),
+            roles: authored
+                .roles
+                .iter()
+                .map(|role| role.name.as_ref().map_or("", |name| &name.value).into())
+                .collect(),
             outside: authored.env.external.is_some(),
             incomplete: authored.roles.iter().any(|role| role.name.is_none())
                 || authored.joins.iter().any(|join| join.id.is_none())
@@ -103,17 +107,29 @@ impl Names {
 
     /// What a name stands for, if it is known. One that is not is reported.
     pub(super) fn find(&self, name: &At<String>, problems: &Problems) -> Option<Named> {
-        self.get(&name.value).or_else(|| self.missing(name, |_| true, problems))
+        self.get(&name.value)
+            .or_else(|| self.missing(name, |_| true, problems))
     }
 
     /// Reports a name that stands for nothing, with those that would do.
-    fn missing(&self, name: &At<String>, would_do: fn(Named) -> bool, problems: &Problems) -> Option<Named> {
+    fn missing(
+        &self,
+        name: &At<String>,
+        would_do: fn(Named) -> bool,
+        problems: &Problems,
+    ) -> Option<Named> {
         if !self.incomplete && is_legible(name, problems) {
             let problem = problems.at(&name.span, format!("there is no `{}`", name.value));
             let candidates = self.known.iter().filter(|(_, (named, _))| would_do(*named));
             let candidates = candidates.map(|(name, _)| name.as_str());
-            let hint = if problems.are_many() { None } else { suggest(&name.value, &candidates.collect::<Vec<_>>()) };
-            problems.add(problem.hint(hint.unwrap_or_else(|| "declare it, or write the name of what is there".into())));
+            let hint = if problems.are_many() {
+                None
+            } else {
+                suggest(&name.value, &candidates.collect::<Vec<_>>())
+            };
+            problems.add(problem.hint(
+                hint.unwrap_or_else(|| "declare it, or write the name of what is there".into()),
+            ));
         }
         None
     }
@@ -121,7 +137,10 @@ impl Names {
     /// The role behind a name or an alias. Anything else is reported, with what was expected.
     pub(super) fn role(&self, name: &At<String>, problems: &Problems) -> Option<RoleId> {
         let is_role = |named| matches!(named, Named::Role(_) | Named::Alias(_));
-        let what = match self.get(&name.value).or_else(|| self.missing(name, is_role, problems))? {
+        let what = match self
+            .get(&name.value)
+            .or_else(|| self.missing(name, is_role, problems))?
+        {
             Named::Role(id) | Named::Alias(id) => return Some(id),
             Named::Group => "a group",
             Named::Join => "a join",
@@ -188,9 +207,18 @@ pub(super) fn valid(name: &At<String>, problems: &Problems) -> bool {
 /// Returns whether a name, or what refers to one, is free of invisible characters. One that is not is reported: people
 /// tell names apart by what they see.
 pub(super) fn is_legible(name: &At<String>, problems: &Problems) -> bool {
-    let Some(unfit) = unfit_for_name(&name.value) else { return true };
-    let message = format!("a name cannot hold U+{:04X}, a character that is not seen", u32::from(unfit));
-    problems.add(problems.at(&name.span, message).hint("write the name without it"));
+    let Some(unfit) = unfit_for_name(&name.value) else {
+        return true;
+    };
+    let message = format!(
+        "a name cannot hold U+{:04X}, a character that is not seen",
+        u32::from(unfit)
+    );
+    problems.add(
+        problems
+            .at(&name.span, message)
+            .hint("write the name without it"),
+    );
     false
 }
 

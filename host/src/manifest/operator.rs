@@ -62,7 +62,10 @@ impl Operator {
         let source = Arc::new(source);
         let problems = Problems::new(Arc::clone(&source));
         let document = super::document(&source)?;
-        let operator = read(Table::root_of("a policy file", document.get_ref(), &problems), Arc::clone(&source));
+        let operator = read(
+            Table::root_of("a policy file", document.get_ref(), &problems),
+            Arc::clone(&source),
+        );
         problems.finish()?;
         Ok(operator)
     }
@@ -72,7 +75,10 @@ fn read(root: Table<'_>, source: Arc<Source>) -> Operator {
     if let Some(item) = root.required_as("schema", &format!("schema = \"{SCHEMA}\""))
         && item.text().is_some_and(|schema| schema.value != SCHEMA)
     {
-        item.refuse("this schema of policies is not supported", format!("this version reads `{SCHEMA}`"));
+        item.refuse(
+            "this schema of policies is not supported",
+            format!("this version reads `{SCHEMA}`"),
+        );
     }
     let mut operator = Operator {
         source,
@@ -101,15 +107,23 @@ fn read(root: Table<'_>, source: Arc<Source>) -> Operator {
 
 fn read_bounds(allow: &Table<'_>) -> Bounds {
     let mut sent = Vec::new();
-    let dirs = allow.item("dirs").map(|dirs| dirs.tables("`dirs`")).unwrap_or_default();
+    let dirs = allow
+        .item("dirs")
+        .map(|dirs| dirs.tables("`dirs`"))
+        .unwrap_or_default();
     let llm = section(allow, "llm", "`llm`");
     let endpoints = llm.as_ref().and_then(|llm| llm.item("endpoints"));
     Bounds {
-        endpoints: endpoints.map(|item| http::read_endpoints(&item)).unwrap_or_default(),
+        endpoints: endpoints
+            .map(|item| http::read_endpoints(&item))
+            .unwrap_or_default(),
         llm: llm.and_then(|llm| slot::read_llm(&llm)),
         dirs: dirs.iter().filter_map(read_dir).collect(),
         env: read_names(allow, "env"),
-        http: allow.item("http").map(|item| http::read(&item, &mut sent)).unwrap_or_default(),
+        http: allow
+            .item("http")
+            .map(|item| http::read(&item, &mut sent))
+            .unwrap_or_default(),
         secrets: read_names(allow, "secrets"),
     }
 }
@@ -117,9 +131,17 @@ fn read_bounds(allow: &Table<'_>) -> Bounds {
 fn read_dir(table: &Table<'_>) -> Option<DirBound> {
     let host = table.required("host").and_then(|item| slot::path(&item));
     let write = table.item("write").and_then(|item| item.flag());
-    let access = if write == Some(true) { Access::Write } else { Access::Read };
+    let access = if write == Some(true) {
+        Access::Write
+    } else {
+        Access::Read
+    };
     let max_bytes = slot::read_max_size(table, access);
-    Some(DirBound { host: host?.value, access, max_bytes })
+    Some(DirBound {
+        host: host?.value,
+        access,
+        max_bytes,
+    })
 }
 
 impl From<Diagnostics> for super::OverrideError {
@@ -131,5 +153,7 @@ impl From<Diagnostics> for super::OverrideError {
 /// A refusal that names the file that it comes from.
 fn refuse(operator: &Operator, message: String) -> Diagnostics {
     let name = &operator.source.name;
-    Diagnostic::new(message).hint(format!("see `[allow]` of the operator's policy `{name}`")).into()
+    Diagnostic::new(message)
+        .hint(format!("see `[allow]` of the operator's policy `{name}`"))
+        .into()
 }

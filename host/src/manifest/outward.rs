@@ -85,23 +85,60 @@ pub enum OutwardUse {
 impl fmt::Display for OutwardUse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Start { command } => write!(f, "start the program {command:?} (`[env.external]`)"),
-            Self::Build { action, dir } => write!(f, "build the source in `{}` (`{action}`)", tidy(dir)),
+            Self::Start { command } => {
+                write!(f, "start the program {command:?} (`[env.external]`)")
+            }
+            Self::Build { action, dir } => {
+                write!(f, "build the source in `{}` (`{action}`)", tidy(dir))
+            }
             Self::Post { url } => write!(f, "send messages to `{url}` (`[env.external]`)"),
-            Self::Model { base_url, key: None } => write!(f, "ask the language model at `{base_url}` (`[llm]`)"),
-            Self::Model { base_url, key: Some(key) } => {
-                write!(f, "ask the language model at `{base_url}` with the key in the variable `{key}` (`[llm]`)")
+            Self::Model {
+                base_url,
+                key: None,
+            } => write!(f, "ask the language model at `{base_url}` (`[llm]`)"),
+            Self::Model {
+                base_url,
+                key: Some(key),
+            } => {
+                write!(
+                    f,
+                    "ask the language model at `{base_url}` with the key in the variable `{key}` (`[llm]`)"
+                )
             }
             Self::Request { action, grant } => {
-                let HttpGrant { host, methods, path, secrets, .. } = grant;
-                write!(f, "let `{action}` make requests: {} {host}{path}", methods.join(", "))?;
-                if secrets.is_empty() { Ok(()) } else { write!(f, " with the secrets {}", secrets.join(", ")) }
+                let HttpGrant {
+                    host,
+                    methods,
+                    path,
+                    secrets,
+                    ..
+                } = grant;
+                write!(
+                    f,
+                    "let `{action}` make requests: {} {host}{path}",
+                    methods.join(", ")
+                )?;
+                if secrets.is_empty() {
+                    Ok(())
+                } else {
+                    write!(f, " with the secrets {}", secrets.join(", "))
+                }
             }
-            Self::Directory { action, dir, access } => {
-                let verb = if *access == Access::Write { "read and write" } else { "read" };
+            Self::Directory {
+                action,
+                dir,
+                access,
+            } => {
+                let verb = if *access == Access::Write {
+                    "read and write"
+                } else {
+                    "read"
+                };
                 write!(f, "let `{action}` {verb} the directory `{}`", tidy(dir))
             }
-            Self::Variable { action, name } => write!(f, "let `{action}` read the variable `{name}`"),
+            Self::Variable { action, name } => {
+                write!(f, "let `{action}` read the variable `{name}`")
+            }
             Self::Secret { action, name } => write!(f, "let `{action}` use the secret `{name}`"),
             Self::File { file } => write!(f, "read the file `{}`", tidy(file)),
         }
@@ -114,19 +151,28 @@ impl Definition {
     pub fn is_confined(&self) -> bool {
         let has_model = self.llm.is_some() || self.cuts.iter().any(|cut| cut.slot.is_none());
         let grants = self.places.values().any(|place| place.allow.is_some());
-        let builds = self.plugins.values().any(|plugin| plugin.component.is_dir());
+        let builds = self
+            .plugins
+            .values()
+            .any(|plugin| plugin.component.is_dir());
         self.external.is_none() && self.files.is_empty() && !has_model && !grants && !builds
     }
 
     /// The files and directories that a team file names: all that its components are made from and that it is read with,
     /// as far as it can be read.
     pub fn named_files(path: &Path) -> BTreeSet<PathBuf> {
-        read_source(path, "team").map(Self::named).unwrap_or_default()
+        read_source(path, "team")
+            .map(Self::named)
+            .unwrap_or_default()
     }
 
     /// The same of the text of a team file.
     pub fn files_named_in(text: &str, name: &str, base: &Path) -> BTreeSet<PathBuf> {
-        Self::named(Source::new(text.to_owned(), name.to_owned(), base.to_owned()))
+        Self::named(Source::new(
+            text.to_owned(),
+            name.to_owned(),
+            base.to_owned(),
+        ))
     }
 
     fn named(source: Source) -> BTreeSet<PathBuf> {
@@ -144,52 +190,94 @@ impl Definition {
     pub fn outward_uses(&self, storage: &Path) -> Vec<OutwardUse> {
         let storage = storage.canonicalize().ok();
         // Where something leads that is not there yet cannot be told: it counts as outside.
-        let is_inside = |path: PathBuf| storage.as_ref().is_some_and(|storage| path.starts_with(storage));
+        let is_inside = |path: PathBuf| {
+            storage
+                .as_ref()
+                .is_some_and(|storage| path.starts_with(storage))
+        };
         let is_outside = |path: &Path| !path.canonicalize().is_ok_and(is_inside);
         let mut uses = Vec::new();
         match &self.external {
-            Some(External::Stdio { command, .. }) => uses.push(OutwardUse::Start { command: command.clone() }),
-            Some(External::Http { url }) => uses.push(OutwardUse::Post { url: url.to_string() }),
+            Some(External::Stdio { command, .. }) => uses.push(OutwardUse::Start {
+                command: command.clone(),
+            }),
+            Some(External::Http { url }) => uses.push(OutwardUse::Post {
+                url: url.to_string(),
+            }),
             None => {}
         }
-        if let Some(Provider::OpenAi(Endpoint { base_url, api_key_env, .. })) =
-            self.llm.as_ref().map(|llm| &llm.provider)
+        if let Some(Provider::OpenAi(Endpoint {
+            base_url,
+            api_key_env,
+            ..
+        })) = self.llm.as_ref().map(|llm| &llm.provider)
         {
-            uses.push(OutwardUse::Model { base_url: base_url.clone(), key: api_key_env.clone() });
+            uses.push(OutwardUse::Model {
+                base_url: base_url.clone(),
+                key: api_key_env.clone(),
+            });
         }
         for (slot, plugin) in &self.plugins {
             let action = self.team.slot_name(*slot);
-            if plugin.component.is_dir() && !self.given.get(slot).is_some_and(Given::is_of_this_call) {
-                uses.push(OutwardUse::Build { action: action.clone(), dir: absolute(&plugin.component) });
+            if plugin.component.is_dir()
+                && !self.given.get(slot).is_some_and(Given::is_of_this_call)
+            {
+                uses.push(OutwardUse::Build {
+                    action: action.clone(),
+                    dir: absolute(&plugin.component),
+                });
             }
             granted(&action, &plugin.grants, &mut uses, &is_outside);
         }
         let files = self.files.iter().filter(|file| is_outside(file));
-        uses.extend(files.map(|file| OutwardUse::File { file: absolute(file) }));
+        uses.extend(files.map(|file| OutwardUse::File {
+            file: absolute(file),
+        }));
         uses
     }
 }
 
 /// The files that a team file is read with: schemas, replies of a model.
-pub(super) fn files_beside(problems: &Problems, plugins: &BTreeMap<Slot, Plugin>) -> BTreeSet<PathBuf> {
+pub(super) fn files_beside(
+    problems: &Problems,
+    plugins: &BTreeMap<Slot, Plugin>,
+) -> BTreeSet<PathBuf> {
     let mut files = problems.files();
     files.retain(|file| plugins.values().all(|plugin| plugin.component != *file));
     files
 }
 
-fn granted(action: &str, grants: &Grants, uses: &mut Vec<OutwardUse>, is_outside: &dyn Fn(&Path) -> bool) {
+fn granted(
+    action: &str,
+    grants: &Grants,
+    uses: &mut Vec<OutwardUse>,
+    is_outside: &dyn Fn(&Path) -> bool,
+) {
     let action = || action.to_owned();
     for grant in &grants.http {
-        uses.push(OutwardUse::Request { action: action(), grant: grant.clone() });
+        uses.push(OutwardUse::Request {
+            action: action(),
+            grant: grant.clone(),
+        });
     }
     for grant in grants.dirs.iter().filter(|grant| is_outside(&grant.host)) {
-        uses.push(OutwardUse::Directory { action: action(), dir: absolute(&grant.host), access: grant.access });
+        uses.push(OutwardUse::Directory {
+            action: action(),
+            dir: absolute(&grant.host),
+            access: grant.access,
+        });
     }
     for name in &grants.env {
-        uses.push(OutwardUse::Variable { action: action(), name: name.clone() });
+        uses.push(OutwardUse::Variable {
+            action: action(),
+            name: name.clone(),
+        });
     }
     for name in &grants.secrets {
-        uses.push(OutwardUse::Secret { action: action(), name: name.clone() });
+        uses.push(OutwardUse::Secret {
+            action: action(),
+            name: name.clone(),
+        });
     }
 }
 

@@ -115,7 +115,9 @@ impl Definition {
             llm.record = Some(record.clone());
         }
         self.variables = overrides.variables.clone();
-        self.plugins.values_mut().for_each(|plugin| plugin.variables = overrides.variables.clone());
+        self.plugins
+            .values_mut()
+            .for_each(|plugin| plugin.variables = overrides.variables.clone());
         self.give(&overrides.components, CommandLine::Current)?;
         self.bind(&overrides.operators)?;
         Ok(())
@@ -131,8 +133,10 @@ impl Definition {
         let slots = slots_by_name(&self.team, self.plugins.keys());
         for argument in components {
             let (slot, file) = resolve(&slots, argument)?;
-            let file = std::path::absolute(&file)
-                .map_err(|source| OverrideError::Path { argument: argument.clone(), source })?;
+            let file = std::path::absolute(&file).map_err(|source| OverrideError::Path {
+                argument: argument.clone(),
+                source,
+            })?;
             if let Some(plugin) = self.plugins.get_mut(&slot) {
                 plugin.component = file;
                 plugin.pin = None;
@@ -144,12 +148,26 @@ impl Definition {
 
     /// The components that were put in place of the written ones, as `--component` takes them, with absolute files.
     pub fn given_components(&self) -> Vec<String> {
-        let given = self.given.keys().filter_map(|slot| Some((slot, self.plugins.get(slot)?)));
-        given.map(|(slot, plugin)| format!("{}={}", self.team.slot_name(*slot), plugin.component.display())).collect()
+        let given = self
+            .given
+            .keys()
+            .filter_map(|slot| Some((slot, self.plugins.get(slot)?)));
+        given
+            .map(|(slot, plugin)| {
+                format!(
+                    "{}={}",
+                    self.team.slot_name(*slot),
+                    plugin.component.display()
+                )
+            })
+            .collect()
     }
 }
 
-fn slots_by_name<'a>(team: &Team, slots: impl Iterator<Item = &'a Slot>) -> BTreeMap<String, Vec<Slot>> {
+fn slots_by_name<'a>(
+    team: &Team,
+    slots: impl Iterator<Item = &'a Slot>,
+) -> BTreeMap<String, Vec<Slot>> {
     let mut names: BTreeMap<String, Vec<Slot>> = BTreeMap::new();
     for slot in slots {
         names.entry(team.slot_name(*slot)).or_default().push(*slot);
@@ -158,20 +176,28 @@ fn slots_by_name<'a>(team: &Team, slots: impl Iterator<Item = &'a Slot>) -> BTre
 }
 
 /// Names and files may hold dots and equals signs: what is left of one of them must be a known name.
-fn resolve(slots: &BTreeMap<String, Vec<Slot>>, argument: &str) -> Result<(Slot, PathBuf), OverrideError> {
+fn resolve(
+    slots: &BTreeMap<String, Vec<Slot>>,
+    argument: &str,
+) -> Result<(Slot, PathBuf), OverrideError> {
     for (at, _) in argument.match_indices('=') {
         let (name, file) = (&argument[..at], &argument[at + 1..]);
         match slots.get(name).map(Vec::as_slice) {
             Some([slot]) if !file.is_empty() => return Ok((*slot, PathBuf::from(file))),
             Some([_, _, ..]) => {
-                return Err(OverrideError::Ambiguous { argument: argument.to_owned() });
+                return Err(OverrideError::Ambiguous {
+                    argument: argument.to_owned(),
+                });
             }
             _ => {}
         }
     }
     let whole = argument.strip_suffix('=').unwrap_or(argument);
     if slots.contains_key(whole) {
-        return Err(OverrideError::NoFile { argument: argument.to_owned(), name: whole.to_owned() });
+        return Err(OverrideError::NoFile {
+            argument: argument.to_owned(),
+            name: whole.to_owned(),
+        });
     }
     let name = argument.split('=').next().unwrap_or_default();
     let known: Vec<&str> = slots.keys().map(String::as_str).collect();
@@ -179,5 +205,8 @@ fn resolve(slots: &BTreeMap<String, Vec<Slot>>, argument: &str) -> Result<(Slot,
         Some(hint) if !slots.contains_key(name) => hint,
         _ => "expected `ROLE.ACTION=FILE`".into(),
     };
-    Err(OverrideError::Unknown { argument: argument.to_owned(), hint })
+    Err(OverrideError::Unknown {
+        argument: argument.to_owned(),
+        hint,
+    })
 }

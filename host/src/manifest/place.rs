@@ -52,7 +52,11 @@ impl Given {
             CommandLine::Current => "command line",
             CommandLine::Earlier => "an earlier command line",
         };
-        let source = Arc::new(Source::new(format!("--component {argument}"), by.into(), "/".into()));
+        let source = Arc::new(Source::new(
+            format!("--component {argument}"),
+            by.into(),
+            "/".into(),
+        ));
         Self { source, from }
     }
 

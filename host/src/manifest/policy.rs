@@ -90,7 +90,9 @@ pub struct HttpPolicy {
 /// The effective policy of every component, in the order of the team. Digests are filled in where they are known.
 pub fn rows(definition: &Definition, digests: &BTreeMap<Slot, Digest>) -> Vec<PolicyRow> {
     let slots = definition.plugins.keys();
-    slots.map(|slot| row(definition, *slot, digests.get(slot))).collect()
+    slots
+        .map(|slot| row(definition, *slot, digests.get(slot)))
+        .collect()
 }
 
 fn row(definition: &Definition, slot: Slot, digest: Option<&Digest>) -> PolicyRow {
@@ -103,7 +105,10 @@ fn row(definition: &Definition, slot: Slot, digest: Option<&Digest>) -> PolicyRo
         Part::Action(id) => Some(role.action(id)),
     };
     // What a role thinks with is not tried again by itself.
-    let never = Retry { retries: 0, backoff_ms: 0 };
+    let never = Retry {
+        retries: 0,
+        backoff_ms: 0,
+    };
     let retry = action.map_or(never, |action| action.retry);
     PolicyRow {
         role: role.name.clone(),
@@ -115,18 +120,38 @@ fn row(definition: &Definition, slot: Slot, digest: Option<&Digest>) -> PolicyRo
         limits: plugin.limits.clone(),
         retries: retry.retries,
         backoff_ms: retry.backoff_ms,
-        llm: grants.llm.as_ref().map(|llm| LlmPolicy { models: llm.models.clone(), calls: llm.calls }),
+        llm: grants.llm.as_ref().map(|llm| LlmPolicy {
+            models: llm.models.clone(),
+            calls: llm.calls,
+        }),
         dirs: grants.dirs.iter().map(dir).collect(),
         env: grants.env.clone(),
         http: grants.http.iter().map(http).collect(),
         secrets: grants.secrets.clone(),
-        bounded: definition.cuts.iter().filter(|cut| cut.slot == Some(slot)).map(|cut| cut.text.clone()).collect(),
+        bounded: definition
+            .cuts
+            .iter()
+            .filter(|cut| cut.slot == Some(slot))
+            .map(|cut| cut.text.clone())
+            .collect(),
     }
 }
 
 fn http(grant: &HttpGrant) -> HttpPolicy {
-    let HttpGrant { host, methods, path, secrets, headers } = grant.clone();
-    HttpPolicy { host: host.to_string(), methods, path, secrets, headers }
+    let HttpGrant {
+        host,
+        methods,
+        path,
+        secrets,
+        headers,
+    } = grant.clone();
+    HttpPolicy {
+        host: host.to_string(),
+        methods,
+        path,
+        secrets,
+        headers,
+    }
 }
 
 fn dir(grant: &crate::plugin::DirGrant) -> DirPolicy {
@@ -162,11 +187,28 @@ fn block(row: &PolicyRow) -> String {
     line("tables", format!("{} elements", limits.table_elements));
     line("cpu", show_duration(limits.cpu));
     line("timeout", show_duration(limits.timeout));
-    line("fuel", limits.fuel.map_or("off".into(), |fuel| fuel.to_string()));
+    line(
+        "fuel",
+        limits.fuel.map_or("off".into(), |fuel| fuel.to_string()),
+    );
     line("output", show_size(limits.output_bytes));
     line("log", show_size(limits.log_bytes));
-    line("host calls", format!("{}, with {}", limits.host_calls, show_size(limits.host_bytes)));
-    line("to load", format!("{}, compiled in {}", show_size(limits.component_bytes), show_duration(limits.compile)));
+    line(
+        "host calls",
+        format!(
+            "{}, with {}",
+            limits.host_calls,
+            show_size(limits.host_bytes)
+        ),
+    );
+    line(
+        "to load",
+        format!(
+            "{}, compiled in {}",
+            show_size(limits.component_bytes),
+            show_duration(limits.compile)
+        ),
+    );
     line("retries", retries(row));
     let grants = grants(row);
     let none = grants.is_empty();
@@ -176,7 +218,9 @@ fn block(row: &PolicyRow) -> String {
     if none {
         line("may", "touch nothing outside".into());
     }
-    row.bounded.iter().for_each(|cut| line("bounded", cut.clone()));
+    row.bounded
+        .iter()
+        .for_each(|cut| line("bounded", cut.clone()));
     text
 }
 
@@ -185,7 +229,11 @@ fn retries(row: &PolicyRow) -> String {
         return "none".into();
     }
     let backoff = std::time::Duration::from_millis(u64::from(row.backoff_ms));
-    format!("{}, the first after {}", row.retries, show_duration(backoff))
+    format!(
+        "{}, the first after {}",
+        row.retries,
+        show_duration(backoff)
+    )
 }
 
 fn grants(row: &PolicyRow) -> Vec<(&'static str, String)> {
@@ -200,13 +248,23 @@ fn grants(row: &PolicyRow) -> Vec<(&'static str, String)> {
     }
     for dir in &row.dirs {
         let verb = if dir.write { "write" } else { "read" };
-        let most = dir.max_bytes.map(|bytes| format!(", up to {}", show_size(bytes))).unwrap_or_default();
+        let most = dir
+            .max_bytes
+            .map(|bytes| format!(", up to {}", show_size(bytes)))
+            .unwrap_or_default();
         grants.push((verb, format!("{} = {}{most}", dir.guest, tidy(&dir.host))));
     }
     if !row.env.is_empty() {
         grants.push(("see", format!("env {}", row.env.join(", "))));
     }
-    for HttpPolicy { host, methods, path, secrets, headers } in &row.http {
+    for HttpPolicy {
+        host,
+        methods,
+        path,
+        secrets,
+        headers,
+    } in &row.http
+    {
         let named = |what: &str, names: &[String]| match names {
             [] => String::new(),
             names => format!(" with {what} {}", names.join(", ")),

@@ -47,12 +47,19 @@ enum Need {
 
 /// A key that may be left out.
 fn key(name: &'static str, about: &str, schema: Value) -> Key {
-    Key { name, schema: described(about, schema), need: Need::Optional }
+    Key {
+        name,
+        schema: described(about, schema),
+        need: Need::Optional,
+    }
 }
 
 /// A key that has to be there.
 fn needed(name: &'static str, about: &str, schema: Value) -> Key {
-    Key { need: Need::Required, ..key(name, about, schema) }
+    Key {
+        need: Need::Required,
+        ..key(name, about, schema)
+    }
 }
 
 fn described(about: &str, mut schema: Value) -> Value {
@@ -62,12 +69,18 @@ fn described(about: &str, mut schema: Value) -> Value {
 
 /// A table with these keys and no others.
 fn table(keys: Vec<Key>) -> Value {
-    let required: Vec<&str> = keys.iter().filter(|key| key.need == Need::Required).map(|key| key.name).collect();
+    let required: Vec<&str> = keys
+        .iter()
+        .filter(|key| key.need == Need::Required)
+        .map(|key| key.name)
+        .collect();
     let mut table = json!({ "type": "object", "additionalProperties": false });
     if !required.is_empty() {
         table["required"] = required.into();
     }
-    let properties = keys.into_iter().map(|key| (key.name.to_owned(), key.schema));
+    let properties = keys
+        .into_iter()
+        .map(|key| (key.name.to_owned(), key.schema));
     table["properties"] = properties.collect::<Map<_, _>>().into();
     table
 }
@@ -95,6 +108,8 @@ fn when(key: &str, word: &str, needed: &[&str], refused: &[&str]) -> Value {
 
 /// A table that has none of these keys.
 fn without(refused: &[&str]) -> Value {
-    let refused = refused.iter().map(|key| ((*key).to_owned(), Value::Bool(false)));
+    let refused = refused
+        .iter()
+        .map(|key| ((*key).to_owned(), Value::Bool(false)));
     json!({ "properties": refused.collect::<Map<_, _>>() })
 }

@@ -32,7 +32,10 @@ pub(super) fn read(item: &Item<'_>) -> Option<Placed> {
     let wanted: Wanted = match text.value.parse() {
         Ok(wanted) => wanted,
         Err(error) => {
-            item.refuse(error.to_string(), "`strata-host skill list` shows what there is");
+            item.refuse(
+                error.to_string(),
+                "`strata-host skill list` shows what there is",
+            );
             return None;
         }
     };
@@ -40,10 +43,23 @@ pub(super) fn read(item: &Item<'_>) -> Option<Placed> {
         let skill = shelf.find(&wanted)?;
         Ok((shelf.file(&skill), skill))
     });
-    let (file, found) = found.map_or_else(|_| (PathBuf::from(&text.value), None), |(file, skill)| (file, Some(skill)));
-    let component = At { value: item.base().join(file), span: text.span };
-    let chosen = Chosen { wanted, found: found.as_ref().map(Skill::name) };
-    Some(Placed { component, pin: found.map(|skill| skill.digest.0), chosen })
+    let (file, found) = found.map_or_else(
+        |_| (PathBuf::from(&text.value), None),
+        |(file, skill)| (file, Some(skill)),
+    );
+    let component = At {
+        value: item.base().join(file),
+        span: text.span,
+    };
+    let chosen = Chosen {
+        wanted,
+        found: found.as_ref().map(Skill::name),
+    };
+    Some(Placed {
+        component,
+        pin: found.map(|skill| skill.digest.0),
+        chosen,
+    })
 }
 
 /// Why a skill cannot be used, if it cannot: it is not there, or damaged.

@@ -69,7 +69,13 @@ enum Names {
 impl<'a> Table<'a> {
     /// The whole document.
     pub(super) fn root(entries: &'a DeTable<'a>, problems: &'a Problems) -> Self {
-        Self::new("a team file".into(), Some(String::new()), 0..0, entries, problems)
+        Self::new(
+            "a team file".into(),
+            Some(String::new()),
+            0..0,
+            entries,
+            problems,
+        )
     }
 
     /// The whole document, of another kind of file.
@@ -103,14 +109,23 @@ impl<'a> Table<'a> {
         let (name, value) = self.entries.get_key_value(key)?;
         let at = self.at.as_ref().map(|at| below(at, key));
         let item = Item::new((key, at), name.span(), value, self.problems);
-        Some(if self.slip_for(key).is_some() { item.torn() } else { item })
+        Some(if self.slip_for(key).is_some() {
+            item.torn()
+        } else {
+            item
+        })
     }
 
     /// An unknown key that was meant to be this one, where both are there: `[[roles]]`, with `[role.think]` below it.
     fn slip_for(&self, key: &str) -> Option<&str> {
-        let (at, is_tables) = (self.at.as_ref()?, |value: &DeValue<'_>| value.as_array().is_some_and(is_of_tables));
+        let (at, is_tables) = (self.at.as_ref()?, |value: &DeValue<'_>| {
+            value.as_array().is_some_and(is_of_tables)
+        });
         let is_torn = !self.entries.get(key)?.get_ref().is_array();
-        let lists = self.entries.iter().filter(|(_, value)| is_torn && is_tables(value.get_ref()));
+        let lists = self
+            .entries
+            .iter()
+            .filter(|(_, value)| is_torn && is_tables(value.get_ref()));
         let mut names = lists.map(|(name, _)| name.get_ref().as_ref());
         // What may stand where is asked last: to find that out takes as long as to read a short file.
         names.find(|name| {
@@ -130,7 +145,10 @@ impl<'a> Table<'a> {
     pub(super) fn required_as(&self, key: &'static str, line: &str) -> Option<Item<'a>> {
         let item = self.item(key);
         if item.is_none() {
-            self.missing.borrow_mut().push(Missing { keys: vec![key], lines: vec![line.to_owned()] });
+            self.missing.borrow_mut().push(Missing {
+                keys: vec![key],
+                lines: vec![line.to_owned()],
+            });
         }
         item
     }
@@ -138,7 +156,10 @@ impl<'a> Table<'a> {
     /// Reports that none of these keys is there.
     pub(super) fn lacks(&self, keys: &[&'static str]) {
         let lines = keys.iter().map(|key| format!("{key} = …")).collect();
-        self.missing.borrow_mut().push(Missing { keys: keys.to_vec(), lines });
+        self.missing.borrow_mut().push(Missing {
+            keys: keys.to_vec(),
+            lines,
+        });
     }
 
     /// Keys that cannot stand beside what is there: nobody is advised to write them.
@@ -165,7 +186,11 @@ impl<'a> Table<'a> {
     fn free(&self) -> Vec<&'static str> {
         let barred = self.barred.borrow();
         let asked = self.asked.borrow();
-        asked.iter().copied().filter(|key| !self.has(key) && !barred.contains(key)).collect()
+        asked
+            .iter()
+            .copied()
+            .filter(|key| !self.has(key) && !barred.contains(key))
+            .collect()
     }
 
     /// What to write in place of an unknown key. Nothing that is there already, or cannot be there.
@@ -183,17 +208,30 @@ impl<'a> Table<'a> {
             return format!("write {}", places().head(&below(at, meant)));
         }
         let can_be = |table: &str| !self.barred.borrow().contains(&table);
-        let near = self.at.as_ref().and_then(|at| places().near(at, key, can_be));
+        let near = self
+            .at
+            .as_ref()
+            .and_then(|at| places().near(at, key, can_be));
         near.or_else(|| meant(key, free).map(|meant| format!("did you mean `{meant}`?")))
             .or_else(|| self.at.as_ref().and_then(|at| places().elsewhere(at, key)))
-            .or_else(|| self.written(key).map(|meant| format!("`{meant}` is there already; remove one of the two")))
+            .or_else(|| {
+                self.written(key)
+                    .map(|meant| format!("`{meant}` is there already; remove one of the two"))
+            })
             .or_else(|| suggest(key, free))
             .unwrap_or_else(|| "remove it".into())
     }
 
     /// The key that was most likely meant, where that is there as well.
     fn written(&self, key: &str) -> Option<&'static str> {
-        almost(key, self.asked.borrow().iter().copied().filter(|asked| self.has(asked)))
+        almost(
+            key,
+            self.asked
+                .borrow()
+                .iter()
+                .copied()
+                .filter(|asked| self.has(asked)),
+        )
     }
 
     /// Remembers what may be in an unknown key.
@@ -213,8 +251,14 @@ impl<'a> Table<'a> {
 
 /// The key that was most likely meant by a word.
 fn meant<'k>(word: &str, free: &[&'k str]) -> Option<&'k str> {
-    let ours = SYNONYMS.iter().filter(|(known, _)| *known == word).map(|(_, ours)| *ours);
-    let synonym = free.iter().copied().find(|key| ours.clone().any(|ours| ours == *key));
+    let ours = SYNONYMS
+        .iter()
+        .filter(|(known, _)| *known == word)
+        .map(|(_, ours)| *ours);
+    let synonym = free
+        .iter()
+        .copied()
+        .find(|key| ours.clone().any(|ours| ours == *key));
     synonym.or_else(|| closest(word, free.iter().copied()))
 }
 
@@ -255,8 +299,11 @@ impl Drop for Table<'_> {
             self.problems.add(problem.hint(hint));
         }
         for Missing { keys, lines } in missing {
-            let problem = self.problems.at(&self.span, format!("{} needs {}", self.what, one_of(&keys)));
-            self.problems.add(problem.hint(format!("add {}", one_of(&lines))));
+            let problem = self
+                .problems
+                .at(&self.span, format!("{} needs {}", self.what, one_of(&keys)));
+            self.problems
+                .add(problem.hint(format!("add {}", one_of(&lines))));
         }
     }
 }

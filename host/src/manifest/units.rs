@@ -23,8 +23,12 @@ const SIZES: [(&str, u64); 9] = [
     ("", 1),
 ];
 
-const DURATIONS: [(&str, u64); 4] =
-    [("ms", 1_000_000), ("h", 3_600_000_000_000), ("m", 60_000_000_000), ("s", 1_000_000_000)];
+const DURATIONS: [(&str, u64); 4] = [
+    ("ms", 1_000_000),
+    ("h", 3_600_000_000_000),
+    ("m", 60_000_000_000),
+    ("s", 1_000_000_000),
+];
 
 /// Words that people write for units of time, in the singular.
 const DURATION_WORDS: [(&str, &str); 13] = [
@@ -46,14 +50,18 @@ const DURATION_WORDS: [(&str, &str); 13] = [
 /// Returns a question for what was most likely meant, with a blank behind it; nothing if that is not known.
 fn meant_by(number: &str, unit: Option<&str>) -> String {
     let unit = unit.filter(|_| !number.is_empty());
-    unit.map(|unit| format!("did you mean `{number}{unit}`? ")).unwrap_or_default()
+    unit.map(|unit| format!("did you mean `{number}{unit}`? "))
+        .unwrap_or_default()
 }
 
 /// Bytes, from `64MiB`, `1.5 GB`, `4096`.
 pub(super) fn parse_size(text: &str) -> Result<u64, String> {
     let (number, unit) = split(text);
     let Some((_, factor)) = SIZES.iter().find(|(name, _)| *name == unit) else {
-        let meant = SIZES.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)).map(|(name, _)| *name);
+        let meant = SIZES
+            .iter()
+            .find(|(name, _)| name.eq_ignore_ascii_case(unit))
+            .map(|(name, _)| *name);
         let what = "a size is a number with B, KB, MB, GB, KiB, MiB or GiB: `64MiB`";
         return Err(meant_by(number, meant) + what);
     };
@@ -65,11 +73,14 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     let (number, unit) = split(text);
     let Some((_, factor)) = DURATIONS.iter().find(|(name, _)| *name == unit) else {
         let unit = unit.to_ascii_lowercase();
-        let meant = DURATION_WORDS.iter().find(|(word, _)| *word == unit || format!("{word}s") == unit);
+        let meant = DURATION_WORDS
+            .iter()
+            .find(|(word, _)| *word == unit || format!("{word}s") == unit);
         let what = "a duration is a number with ms, s, m or h: `1.5s`";
         return Err(meant_by(number, meant.map(|(_, name)| *name)) + what);
     };
-    let nanos = scale(number, *factor).ok_or("expected a number that comes to at most `720h`: `1.5s`")?;
+    let nanos =
+        scale(number, *factor).ok_or("expected a number that comes to at most `720h`: `1.5s`")?;
     let duration = Duration::from_nanos(nanos);
     if duration > MAX_DURATION {
         return Err("the longest duration is `720h`".into());
@@ -91,12 +102,17 @@ pub(super) fn duration_pattern() -> String {
 }
 
 fn pattern(units: &[&str]) -> String {
-    format!(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(?:{})\s*", units.join("|"))
+    format!(
+        r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(?:{})\s*",
+        units.join("|")
+    )
 }
 
 /// The number and its unit.
 fn split(text: &str) -> (&str, &str) {
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     (number, unit.trim())
 }
@@ -113,7 +129,9 @@ fn scale(number: &str, factor: u64) -> Option<u64> {
 
 /// A size in the largest unit that shows it exactly.
 pub fn show_size(bytes: u64) -> String {
-    let unit = SIZES.iter().find(|(_, factor)| bytes >= *factor && bytes.is_multiple_of(*factor));
+    let unit = SIZES
+        .iter()
+        .find(|(_, factor)| bytes >= *factor && bytes.is_multiple_of(*factor));
     match unit {
         Some((name, factor)) => format!("{} {name}", bytes / factor),
         None => "0 B".into(),
@@ -124,7 +142,10 @@ pub fn show_size(bytes: u64) -> String {
 pub fn show_duration(duration: Duration) -> String {
     let ms = duration.as_millis();
     let units = [("h", 3_600_000), ("m", 60_000), ("s", 1_000)];
-    match units.iter().find(|(_, f)| ms >= *f && ms.is_multiple_of(*f)) {
+    match units
+        .iter()
+        .find(|(_, f)| ms >= *f && ms.is_multiple_of(*f))
+    {
         Some((name, factor)) => format!("{} {name}", ms / factor),
         None => format!("{ms} ms"),
     }
@@ -164,13 +185,38 @@ mod tests {
     fn units_that_are_nearly_right_are_asked_about() {
         let of_size = |text: &str| parse_size(text).unwrap_err();
         let of_duration = |text: &str| parse_duration(text).unwrap_err();
-        assert!(of_size("64mib").starts_with("did you mean `64MiB`? a size is"), "{}", of_size("64mib"));
-        assert!(of_size("64 gb").starts_with("did you mean `64GB`?"), "{}", of_size("64 gb"));
-        assert!(of_size("64 bananas").starts_with("a size is"), "{}", of_size("64 bananas"));
-        for (text, meant) in [("10sec", "10s"), ("5 minutes", "5m"), ("1 Hour", "1h"), ("20MS", "20ms")] {
-            assert!(of_duration(text).starts_with(&format!("did you mean `{meant}`?")), "{}", of_duration(text));
+        assert!(
+            of_size("64mib").starts_with("did you mean `64MiB`? a size is"),
+            "{}",
+            of_size("64mib")
+        );
+        assert!(
+            of_size("64 gb").starts_with("did you mean `64GB`?"),
+            "{}",
+            of_size("64 gb")
+        );
+        assert!(
+            of_size("64 bananas").starts_with("a size is"),
+            "{}",
+            of_size("64 bananas")
+        );
+        for (text, meant) in [
+            ("10sec", "10s"),
+            ("5 minutes", "5m"),
+            ("1 Hour", "1h"),
+            ("20MS", "20ms"),
+        ] {
+            assert!(
+                of_duration(text).starts_with(&format!("did you mean `{meant}`?")),
+                "{}",
+                of_duration(text)
+            );
         }
-        assert!(of_duration("fast").starts_with("a duration is"), "{}", of_duration("fast"));
+        assert!(
+            of_duration("fast").starts_with("a duration is"),
+            "{}",
+            of_duration("fast")
+        );
     }
 
     #[test]

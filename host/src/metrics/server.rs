@@ -52,7 +52,10 @@ async fn exchange(mut stream: TcpStream, metrics: &Metrics) -> std::io::Result<(
             break answer(&head, metrics);
         }
         if head.len() > MAX_HEAD {
-            break said("431 Request Header Fields Too Large", "the request is too large\n");
+            break said(
+                "431 Request Header Fields Too Large",
+                "the request is too large\n",
+            );
         }
         match stream.read(&mut piece).await? {
             0 => return Ok(()),
@@ -66,16 +69,25 @@ async fn exchange(mut stream: TcpStream, metrics: &Metrics) -> std::io::Result<(
 fn answer(head: &[u8], metrics: &Metrics) -> String {
     let line = head.split(|byte| *byte == b'\r').next().unwrap_or_default();
     let mut words = line.split(|byte| *byte == b' ');
-    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let (method, path) = (
+        words.next().unwrap_or_default(),
+        words.next().unwrap_or_default(),
+    );
     let path = path.split(|byte| *byte == b'?').next().unwrap_or_default();
     let answer = match (method, path) {
-        (b"GET" | b"HEAD", b"/metrics") => {
-            with_type("200 OK", "text/plain; version=0.0.4; charset=utf-8", &metrics.text())
-        }
+        (b"GET" | b"HEAD", b"/metrics") => with_type(
+            "200 OK",
+            "text/plain; version=0.0.4; charset=utf-8",
+            &metrics.text(),
+        ),
         (b"GET" | b"HEAD", _) => said("404 Not Found", "metrics are at /metrics\n"),
         _ => said("405 Method Not Allowed", "metrics are read with GET\n"),
     };
-    if method == b"HEAD" { head_of(answer) } else { answer }
+    if method == b"HEAD" {
+        head_of(answer)
+    } else {
+        answer
+    }
 }
 
 /// The answer to who wants to know what there is, and not to have it.

@@ -20,14 +20,34 @@ impl Counts {
 
     fn run_text(&self, out: &mut Writer) {
         let Some(run) = &self.run else { return };
-        out.family("strata_run_info", "gauge", "The run that these metrics are of.");
-        out.sample("strata_run_info", &[("run", &run.id), ("team", &run.team), ("status", run.status)], 1);
+        out.family(
+            "strata_run_info",
+            "gauge",
+            "The run that these metrics are of.",
+        );
+        out.sample(
+            "strata_run_info",
+            &[
+                ("run", &run.id),
+                ("team", &run.team),
+                ("status", run.status),
+            ],
+            1,
+        );
         out.family("strata_step", "gauge", "The open or next step of the run.");
         out.sample("strata_step", &[], run.step);
-        out.family("strata_spent_dollars", "gauge", "What the run spent in all, over its resumes.");
+        out.family(
+            "strata_spent_dollars",
+            "gauge",
+            "What the run spent in all, over its resumes.",
+        );
         out.sample("strata_spent_dollars", &[], run.spent.dollars());
         if let Some(budget) = run.budget {
-            out.family("strata_budget_dollars", "gauge", "What the run may spend in all.");
+            out.family(
+                "strata_budget_dollars",
+                "gauge",
+                "What the run may spend in all.",
+            );
             out.sample("strata_budget_dollars", &[], budget.dollars());
         }
     }
@@ -35,63 +55,138 @@ impl Counts {
     fn work_text(&self, out: &mut Writer) {
         out.family("strata_steps_total", "counter", "Steps begun.");
         out.sample("strata_steps_total", &[], self.steps);
-        out.family("strata_activations_total", "counter", "Activations begun or gone on with, by role.");
+        out.family(
+            "strata_activations_total",
+            "counter",
+            "Activations begun or gone on with, by role.",
+        );
         for (role, count) in &self.activations {
             out.sample("strata_activations_total", &[("role", role)], count);
         }
-        out.family("strata_actions_total", "counter", "Attempts of actions that ended, by how they did.");
+        out.family(
+            "strata_actions_total",
+            "counter",
+            "Attempts of actions that ended, by how they did.",
+        );
         for ([role, action, outcome], count) in &self.attempts {
-            let labels = [("role", role.as_str()), ("action", action), ("outcome", outcome)];
+            let labels = [
+                ("role", role.as_str()),
+                ("action", action),
+                ("outcome", outcome),
+            ];
             out.sample("strata_actions_total", &labels, count);
         }
-        out.family("strata_faults_total", "counter", "Attempts that failed, by the kind of fault.");
+        out.family(
+            "strata_faults_total",
+            "counter",
+            "Attempts that failed, by the kind of fault.",
+        );
         for ([role, action, kind], count) in &self.faults {
             let labels = [("role", role.as_str()), ("action", action), ("kind", kind)];
             out.sample("strata_faults_total", &labels, count);
         }
         out.family("strata_actions_running", "gauge", "Attempts under way.");
         out.sample("strata_actions_running", &[], self.begun.len());
-        out.family("strata_action_duration_seconds", "histogram", "How long attempts took, host calls included.");
-        out.histogram("strata_action_duration_seconds", &[], (&ATTEMPT_SECONDS, &self.durations));
+        out.family(
+            "strata_action_duration_seconds",
+            "histogram",
+            "How long attempts took, host calls included.",
+        );
+        out.histogram(
+            "strata_action_duration_seconds",
+            &[],
+            (&ATTEMPT_SECONDS, &self.durations),
+        );
     }
 
     fn world_text(&self, out: &mut Writer) {
-        out.family("strata_host_calls_total", "counter", "Host calls of attempts, made or served from the journal.");
+        out.family(
+            "strata_host_calls_total",
+            "counter",
+            "Host calls of attempts, made or served from the journal.",
+        );
         for ([kind, source, outcome], count) in &self.calls {
             let labels = [("kind", *kind), ("source", source), ("outcome", outcome)];
             out.sample("strata_host_calls_total", &labels, count);
         }
-        out.family("strata_tokens_total", "counter", "Tokens of language models, of requests and replies.");
+        out.family(
+            "strata_tokens_total",
+            "counter",
+            "Tokens of language models, of requests and replies.",
+        );
         for ([role, action], count) in &self.tokens {
-            out.sample("strata_tokens_total", &[("role", role), ("action", action)], count);
+            out.sample(
+                "strata_tokens_total",
+                &[("role", role), ("action", action)],
+                count,
+            );
         }
-        out.family("strata_cost_dollars_total", "counter", "What calls cost that were made.");
+        out.family(
+            "strata_cost_dollars_total",
+            "counter",
+            "What calls cost that were made.",
+        );
         for ([role, action], usd) in &self.spent {
-            out.sample("strata_cost_dollars_total", &[("role", role), ("action", action)], usd.dollars());
+            out.sample(
+                "strata_cost_dollars_total",
+                &[("role", role), ("action", action)],
+                usd.dollars(),
+            );
         }
-        out.family("strata_saved_dollars_total", "counter", "What calls had cost that the journal served again.");
+        out.family(
+            "strata_saved_dollars_total",
+            "counter",
+            "What calls had cost that the journal served again.",
+        );
         out.sample("strata_saved_dollars_total", &[], self.saved.dollars());
-        out.family("strata_messages_total", "counter", "Messages that were routed to somebody.");
+        out.family(
+            "strata_messages_total",
+            "counter",
+            "Messages that were routed to somebody.",
+        );
         out.sample("strata_messages_total", &[], self.messages);
-        out.family("strata_dead_letters_total", "counter", "Recipients of messages that stood for nobody.");
+        out.family(
+            "strata_dead_letters_total",
+            "counter",
+            "Recipients of messages that stood for nobody.",
+        );
         out.sample("strata_dead_letters_total", &[], self.dead_letters);
-        out.family("strata_mailbox_messages", "gauge", "Messages that a role has not finished with.");
+        out.family(
+            "strata_mailbox_messages",
+            "gauge",
+            "Messages that a role has not finished with.",
+        );
         let names = self.names.iter().map(String::as_str).chain([OTHER]);
-        for (role, count) in names.zip(&self.mail).filter(|(role, count)| *role != OTHER || **count > 0) {
+        for (role, count) in names
+            .zip(&self.mail)
+            .filter(|(role, count)| *role != OTHER || **count > 0)
+        {
             out.sample("strata_mailbox_messages", &[("role", role)], count);
         }
-        out.family("strata_open_requests", "gauge", "Questions that wait for a person.");
+        out.family(
+            "strata_open_requests",
+            "gauge",
+            "Questions that wait for a person.",
+        );
         out.sample("strata_open_requests", &[], self.requests);
     }
 
     fn store_text(&self, out: &mut Writer) {
-        out.family("strata_events_total", "counter", "Events recorded, as many as there are lines of them.");
+        out.family(
+            "strata_events_total",
+            "counter",
+            "Events recorded, as many as there are lines of them.",
+        );
         out.sample("strata_events_total", &[], self.events);
         let what = "How long it took to make events durable, by what they survive.";
         out.family("strata_commit_duration_seconds", "histogram", what);
         for (durability, commits) in &self.commits {
             let labels = [("durability", *durability)];
-            out.histogram("strata_commit_duration_seconds", &labels, (&COMMIT_SECONDS, commits));
+            out.histogram(
+                "strata_commit_duration_seconds",
+                &labels,
+                (&COMMIT_SECONDS, commits),
+            );
         }
     }
 }
@@ -109,19 +204,39 @@ impl Writer {
     }
 
     fn sample(&mut self, name: &str, labels: &[Label<'_>], value: impl Display) {
-        let labels: Vec<String> = labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escape(value))).collect();
-        let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+        let labels: Vec<String> = labels
+            .iter()
+            .map(|(name, value)| format!("{name}=\"{}\"", escape(value)))
+            .collect();
+        let labels = if labels.is_empty() {
+            String::new()
+        } else {
+            format!("{{{}}}", labels.join(","))
+        };
         self.put(format_args!("{name}{labels} {value}"));
     }
 
-    fn histogram(&mut self, name: &str, labels: &[Label<'_>], (ends, histogram): (&[f64], &Histogram)) {
+    fn histogram(
+        &mut self,
+        name: &str,
+        labels: &[Label<'_>],
+        (ends, histogram): (&[f64], &Histogram),
+    ) {
         let mut below = 0;
         for (class, end) in ends.iter().enumerate() {
             below += histogram.classes.get(class).copied().unwrap_or_default();
             let end = end.to_string();
-            self.sample(&format!("{name}_bucket"), &[labels, &[("le", end.as_str())]].concat(), below);
+            self.sample(
+                &format!("{name}_bucket"),
+                &[labels, &[("le", end.as_str())]].concat(),
+                below,
+            );
         }
-        self.sample(&format!("{name}_bucket"), &[labels, &[("le", "+Inf")]].concat(), histogram.count);
+        self.sample(
+            &format!("{name}_bucket"),
+            &[labels, &[("le", "+Inf")]].concat(),
+            histogram.count,
+        );
         self.sample(&format!("{name}_sum"), labels, histogram.sum);
         self.sample(&format!("{name}_count"), labels, histogram.count);
     }
@@ -129,7 +244,10 @@ impl Writer {
 
 /// A value between its quotes.
 fn escape(value: &str) -> String {
-    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+    value
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
 }
 
 #[cfg(test)]
@@ -150,7 +268,9 @@ mod tests {
     #[test]
     fn classes_of_a_histogram_hold_all_below() {
         let (mut out, mut histogram) = (Writer(String::new()), Histogram::default());
-        [0.5, 1.0, 1.5, 99.0].iter().for_each(|value| histogram.observe(&[1.0, 2.0], *value));
+        [0.5, 1.0, 1.5, 99.0]
+            .iter()
+            .for_each(|value| histogram.observe(&[1.0, 2.0], *value));
         out.histogram("h", &[("a", "b")], (&[1.0, 2.0], &histogram));
         let expected = "h_bucket{a=\"b\",le=\"1\"} 2\nh_bucket{a=\"b\",le=\"2\"} 3\nh_bucket{a=\"b\",le=\"+Inf\"} 4\n\
                         h_sum{a=\"b\"} 102\nh_count{a=\"b\"} 4\n";

@@ -10,14 +10,21 @@ use crate::gateway::START;
 pub fn count(event: &Event) -> u32 {
     let lines = match event {
         Event::RunStarted { routed, .. } => 1 + of_routed(routed),
-        Event::RunResumed { kept, .. } => 1 + kept.iter().filter(|(_, work)| !is_choice(*work)).count(),
+        Event::RunResumed { kept, .. } => {
+            1 + kept.iter().filter(|(_, work)| !is_choice(*work)).count()
+        }
         Event::MessageSent { routed, .. } => of_routed(routed),
         Event::StepConflicted { writers, .. } => writers.len(),
         Event::JoinReleased { released } => of_released(released),
-        Event::StepCommitted { routed, released, .. } => {
-            routed.iter().map(of_routed).sum::<usize>() + of_released(released) + 1
-        }
-        Event::CallStarted { work, digest, forgotten, .. } => {
+        Event::StepCommitted {
+            routed, released, ..
+        } => routed.iter().map(of_routed).sum::<usize>() + of_released(released) + 1,
+        Event::CallStarted {
+            work,
+            digest,
+            forgotten,
+            ..
+        } => {
             let told = [!forgotten.is_empty(), digest.is_some(), !is_choice(*work)];
             told.into_iter().filter(|told| *told).count()
         }
@@ -60,7 +67,15 @@ pub fn is_routed(routed: &Routed) -> bool {
 }
 
 /// Whether a message that was not dropped is told as sent: nobody may hear it, but not if it went to the dead alone.
-pub(super) fn is_sent(Routed { to, joins, outside, dead, .. }: &Routed) -> bool {
+pub(super) fn is_sent(
+    Routed {
+        to,
+        joins,
+        outside,
+        dead,
+        ..
+    }: &Routed,
+) -> bool {
     !to.is_empty() || !joins.is_empty() || !outside.is_empty() || dead.is_empty()
 }
 
@@ -72,5 +87,8 @@ fn of_routed(routed: &Routed) -> usize {
 }
 
 fn of_released(released: &[Released]) -> usize {
-    released.iter().map(|released| 1 + released.into.map_or(0, |_| released.messages.len())).sum()
+    released
+        .iter()
+        .map(|released| 1 + released.into.map_or(0, |_| released.messages.len()))
+        .sum()
 }

@@ -15,7 +15,9 @@ impl Narrator {
                 vec![("files-written", fields)]
             }
             Event::FilesPlaced { aside, .. } => {
-                let told = |(path, kept): &(String, String)| ("file-kept", json!({ "path": path, "kept": kept }));
+                let told = |(path, kept): &(String, String)| {
+                    ("file-kept", json!({ "path": path, "kept": kept }))
+                };
                 aside.iter().map(told).collect()
             }
             _ => Vec::new(),

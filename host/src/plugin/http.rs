@@ -51,14 +51,15 @@ enum Hosts {
 impl HostPattern {
     /// Reads `example.com`, `127.0.0.1:8080`, `[::1]:8080`, `*.example.com` or `*`.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
-        const EXPECTED: &str =
-            "expected a host name without scheme or path, such as `api.example.com` or `127.0.0.1:8080`";
+        const EXPECTED: &str = "expected a host name without scheme or path, such as `api.example.com` or `127.0.0.1:8080`";
         let (stars, rest) = match text.strip_prefix('*') {
             Some(rest) => (true, rest),
             None => (false, text),
         };
         if rest.contains('*') || (stars && !rest.is_empty() && !rest.starts_with(['.', ':'])) {
-            return Err("`*` stands for a whole host, or for what comes before a dot: `*.example.com`");
+            return Err(
+                "`*` stands for a whole host, or for what comes before a dot: `*.example.com`",
+            );
         }
         // The same parser reads grants and requests, so that both write one host in one way.
         let plain = match (stars, rest.strip_prefix('.')) {
@@ -71,8 +72,12 @@ impl HostPattern {
         }
         // Each scheme leaves out its own port when it is read; between the two of them it shows.
         let read = |scheme: &str| Url::parse(&format!("{scheme}://{plain}/")).ok();
-        let (Some(http), Some(https)) = (read("http"), read("https")) else { return Err(EXPECTED) };
-        let Some(host) = http.host_str() else { return Err(EXPECTED) };
+        let (Some(http), Some(https)) = (read("http"), read("https")) else {
+            return Err(EXPECTED);
+        };
+        let Some(host) = http.host_str() else {
+            return Err(EXPECTED);
+        };
         let is_name = matches!(http.host(), Some(url::Host::Domain(_)));
         let host = match (stars, rest.starts_with('.')) {
             (true, _) if !is_name => return Err(EXPECTED),
@@ -80,13 +85,17 @@ impl HostPattern {
             (true, false) => Hosts::All,
             (false, _) => Hosts::One(host.to_owned()),
         };
-        Ok(Self { host, port: http.port().or(https.port()) })
+        Ok(Self {
+            host,
+            port: http.port().or(https.port()),
+        })
     }
 
     /// The hosts that two patterns have in common. Ports must be written alike: what is the scheme's own depends on it.
     pub(super) fn meet(one: &Self, other: &Self) -> Option<Self> {
         // A star stands for public names only.
-        let below = |name: &str, end: &str| name.contains('.') && name.ends_with(end) && !is_address(name);
+        let below =
+            |name: &str, end: &str| name.contains('.') && name.ends_with(end) && !is_address(name);
         let host = match (&one.host, &other.host) {
             (Hosts::One(a), Hosts::One(b)) => (a == b).then(|| Hosts::One(a.clone())),
             (Hosts::One(name), Hosts::Below(end)) | (Hosts::Below(end), Hosts::One(name)) => {
@@ -95,18 +104,29 @@ impl HostPattern {
             (Hosts::One(name), Hosts::All) | (Hosts::All, Hosts::One(name)) => {
                 below(name, "").then(|| Hosts::One(name.clone()))
             }
-            (Hosts::Below(a), Hosts::Below(b)) if a.ends_with(b.as_str()) => Some(Hosts::Below(a.clone())),
-            (Hosts::Below(a), Hosts::Below(b)) => b.ends_with(a.as_str()).then(|| Hosts::Below(b.clone())),
-            (Hosts::Below(end), Hosts::All) | (Hosts::All, Hosts::Below(end)) => Some(Hosts::Below(end.clone())),
+            (Hosts::Below(a), Hosts::Below(b)) if a.ends_with(b.as_str()) => {
+                Some(Hosts::Below(a.clone()))
+            }
+            (Hosts::Below(a), Hosts::Below(b)) => {
+                b.ends_with(a.as_str()).then(|| Hosts::Below(b.clone()))
+            }
+            (Hosts::Below(end), Hosts::All) | (Hosts::All, Hosts::Below(end)) => {
+                Some(Hosts::Below(end.clone()))
+            }
             (Hosts::All, Hosts::All) => Some(Hosts::All),
         };
-        host.filter(|_| one.port == other.port).map(|host| Self { host, port: one.port })
+        host.filter(|_| one.port == other.port).map(|host| Self {
+            host,
+            port: one.port,
+        })
     }
 
     /// Whether a request goes to such a host. A star stands for public names only: never for an address, nor for a
     /// name without a dot, which means something on this machine or its network only.
     fn matches(&self, url: &Url) -> bool {
-        let Some(host) = url.host_str() else { return false };
+        let Some(host) = url.host_str() else {
+            return false;
+        };
         let port = match self.port {
             None => url.port().is_none(),
             Some(port) => url.port_or_known_default() == Some(port),
@@ -148,7 +168,12 @@ impl HttpGrant {
 /// may know them.
 pub fn entitled<'a>(grants: &'a [HttpGrant], url: &Url) -> impl Iterator<Item = &'a String> {
     let there = |grant: &&HttpGrant| grant.host.matches(url);
-    grants.iter().filter(there).flat_map(|grant| &grant.secrets).collect::<Vec<_>>().into_iter()
+    grants
+        .iter()
+        .filter(there)
+        .flat_map(|grant| &grant.secrets)
+        .collect::<Vec<_>>()
+        .into_iter()
 }
 
 /// Why a request is not granted. The texts say what to add.
@@ -170,7 +195,9 @@ pub enum Refusal {
         path: String,
     },
     /// The request is covered, and sending this secret there is not.
-    #[error("the secret `{name}` is not granted for `{host}`; add it to `secrets` of that entry of `allow.http`")]
+    #[error(
+        "the secret `{name}` is not granted for `{host}`; add it to `secrets` of that entry of `allow.http`"
+    )]
     Secret {
         /// The secret.
         name: String,
@@ -214,19 +241,38 @@ pub struct Carried<'a> {
 }
 
 /// Whether a request is granted that carries this.
-pub fn permit(grants: &[HttpGrant], method: &str, url: &Url, carried: Carried<'_>) -> Result<(), Refusal> {
+pub fn permit(
+    grants: &[HttpGrant],
+    method: &str,
+    url: &Url,
+    carried: Carried<'_>,
+) -> Result<(), Refusal> {
     let Some(paths) = readings(url.path()) else {
-        return Err(Refusal::Ambiguous { path: url.path().to_owned() });
+        return Err(Refusal::Ambiguous {
+            path: url.path().to_owned(),
+        });
     };
-    let covering: Vec<&HttpGrant> = grants.iter().filter(|grant| grant.covers(method, url, &paths)).collect();
+    let covering: Vec<&HttpGrant> = grants
+        .iter()
+        .filter(|grant| grant.covers(method, url, &paths))
+        .collect();
     let host = authority(url);
     if covering.is_empty() {
         let (method, url, path) = (method.to_owned(), shown(url), url.path().to_owned());
-        return Err(Refusal::Request { method, url, host, path });
+        return Err(Refusal::Request {
+            method,
+            url,
+            host,
+            path,
+        });
     }
     for header in carried.headers {
         let (name, normalized) = ((*header).to_owned(), header::normalized(header));
-        let is_named = || covering.iter().any(|grant| grant.headers.contains(&normalized));
+        let is_named = || {
+            covering
+                .iter()
+                .any(|grant| grant.headers.contains(&normalized))
+        };
         match header::effect(header) {
             HeaderEffect::Connection => return Err(Refusal::Connection { name }),
             HeaderEffect::Redirects if !is_named() => return Err(Refusal::Header { name, host }),
@@ -235,7 +281,10 @@ pub fn permit(grants: &[HttpGrant], method: &str, url: &Url, carried: Carried<'_
     }
     let unknown = |name: &&String| !covering.iter().any(|grant| grant.secrets.contains(name));
     match carried.secrets.iter().find(unknown) {
-        Some(name) => Err(Refusal::Secret { name: name.clone(), host }),
+        Some(name) => Err(Refusal::Secret {
+            name: name.clone(),
+            host,
+        }),
         None => Ok(()),
     }
 }
@@ -247,7 +296,10 @@ pub fn shown(url: &Url) -> String {
 
 /// Host, and the port where it is not the scheme's own.
 pub fn authority(url: &Url) -> String {
-    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    let port = url
+        .port()
+        .map(|port| format!(":{port}"))
+        .unwrap_or_default();
     format!("{}{port}", url.host_str().unwrap_or_default())
 }
 
@@ -255,9 +307,14 @@ pub fn authority(url: &Url) -> String {
 /// where decoding brings out dots or more encoded characters that could change what the path means. (Plain dot segments
 /// were resolved when the address was parsed.)
 fn readings(path: &str) -> Option<[String; 2]> {
-    let decoded = percent_decode_str(path).decode_utf8().ok()?.replace('\\', "/");
+    let decoded = percent_decode_str(path)
+        .decode_utf8()
+        .ok()?
+        .replace('\\', "/");
     let lower = decoded.to_ascii_lowercase();
-    let hidden = ["%2e", "%2f", "%5c", "%25"].iter().any(|code| lower.contains(code));
+    let hidden = ["%2e", "%2f", "%5c", "%25"]
+        .iter()
+        .any(|code| lower.contains(code));
     let segments = || decoded.split('/');
     // What comes after a `;` in a segment is taken for a parameter by some servers.
     let dots = segments().any(|segment| matches!(segment.split(';').next(), Some("." | "..")));
@@ -265,7 +322,11 @@ fn readings(path: &str) -> Option<[String; 2]> {
         return None;
     }
     let filled: Vec<&str> = segments().filter(|segment| !segment.is_empty()).collect();
-    let end = if decoded.ends_with('/') && !filled.is_empty() { "/" } else { "" };
+    let end = if decoded.ends_with('/') && !filled.is_empty() {
+        "/"
+    } else {
+        ""
+    };
     let collapsed = format!("/{}{end}", filled.join("/"));
     Some([decoded, collapsed])
 }

@@ -119,7 +119,9 @@ impl Limit {
     /// What it is measured in.
     pub fn unit(self) -> Unit {
         match self {
-            Self::Memory | Self::Output | Self::Log | Self::HostBytes | Self::Component => Unit::Bytes,
+            Self::Memory | Self::Output | Self::Log | Self::HostBytes | Self::Component => {
+                Unit::Bytes
+            }
             Self::Cpu | Self::Timeout | Self::Compile => Unit::Milliseconds,
             Self::TableElements | Self::Fuel | Self::HostCalls => Unit::Count,
         }
@@ -210,7 +212,10 @@ impl Reached {
 
     /// One that would have come to this.
     pub fn by(limit: Limit, asked: u64) -> Self {
-        Self { limit, asked: Some(asked) }
+        Self {
+            limit,
+            asked: Some(asked),
+        }
     }
 }
 
@@ -246,7 +251,11 @@ impl Advice {
             Some(Place::Written(place)) => format!(" ({place})"),
             Some(Place::Missing { before, after, now }) => {
                 let value = limit.show(enough(*now, asked));
-                let value = if limit.unit() == Unit::Count { value } else { format!("\"{value}\"") };
+                let value = if limit.unit() == Unit::Count {
+                    value
+                } else {
+                    format!("\"{value}\"")
+                };
                 format!(" ({before}{value}{after})")
             }
             None => String::new(),
@@ -271,7 +280,14 @@ fn what_is_advised_is_enough_for_what_was_asked() {
     check(0, Some(5), 0);
     check(2, Some(u64::MAX), u64::MAX);
     let mut advice = Advice::default();
-    advice.set(Limit::Output, Place::Missing { before: "add `".into(), after: "`, there".into(), now: 4 << 20 });
+    advice.set(
+        Limit::Output,
+        Place::Missing {
+            before: "add `".into(),
+            after: "`, there".into(),
+            now: 4 << 20,
+        },
+    );
     let told = advice.on(Reached::by(Limit::Output, 9 << 20));
     assert_eq!(told, "raise `limits.output` (add `\"12 MiB\"`, there)");
 }

@@ -39,13 +39,29 @@ impl Grants {
     /// What is left of these grants within bounds.
     pub fn within(&self, bounds: &Bounds) -> Self {
         let named = |names: &[String], allowed: &[String]| -> Vec<String> {
-            names.iter().filter(|name| is_named(allowed, name)).cloned().collect()
+            names
+                .iter()
+                .filter(|name| is_named(allowed, name))
+                .cloned()
+                .collect()
         };
         Self {
-            llm: self.llm.as_ref().zip(bounds.llm.as_ref()).and_then(|(grant, bound)| llm(grant, bound)),
-            dirs: self.dirs.iter().filter_map(|grant| dir(grant, &bounds.dirs)).collect(),
+            llm: self
+                .llm
+                .as_ref()
+                .zip(bounds.llm.as_ref())
+                .and_then(|(grant, bound)| llm(grant, bound)),
+            dirs: self
+                .dirs
+                .iter()
+                .filter_map(|grant| dir(grant, &bounds.dirs))
+                .collect(),
             env: named(&self.env, &bounds.env),
-            http: self.http.iter().flat_map(|grant| http(grant, bounds)).collect(),
+            http: self
+                .http
+                .iter()
+                .flat_map(|grant| http(grant, bounds))
+                .collect(),
             secrets: named(&self.secrets, &bounds.secrets),
         }
     }
@@ -54,32 +70,61 @@ impl Grants {
 impl Bounds {
     /// Whether a model may be asked.
     pub fn has_model(&self, name: &str) -> bool {
-        self.llm.as_ref().is_some_and(|llm| is_named(&llm.models, name))
+        self.llm
+            .as_ref()
+            .is_some_and(|llm| is_named(&llm.models, name))
     }
 }
 
 fn is_named(patterns: &[String], name: &str) -> bool {
-    patterns.iter().any(|pattern| pattern::matches(pattern, name))
+    patterns
+        .iter()
+        .any(|pattern| pattern::matches(pattern, name))
 }
 
 fn llm(grant: &LlmGrant, bound: &LlmGrant) -> Option<LlmGrant> {
-    let pairs = grant.models.iter().flat_map(|model| bound.models.iter().map(move |allowed| (model, allowed)));
-    let mut models: Vec<String> =
-        pairs.filter_map(|(model, allowed)| pattern::meet(model, allowed)).map(str::to_owned).collect();
+    let pairs = grant
+        .models
+        .iter()
+        .flat_map(|model| bound.models.iter().map(move |allowed| (model, allowed)));
+    let mut models: Vec<String> = pairs
+        .filter_map(|(model, allowed)| pattern::meet(model, allowed))
+        .map(str::to_owned)
+        .collect();
     models.dedup();
     let calls = grant.calls.into_iter().chain(bound.calls).min();
-    (!models.is_empty()).then_some(LlmGrant { models, default: grant.default.clone(), calls })
+    (!models.is_empty()).then_some(LlmGrant {
+        models,
+        default: grant.default.clone(),
+        calls,
+    })
 }
 
 fn http(grant: &HttpGrant, bounds: &Bounds) -> Vec<HttpGrant> {
     let meet = |allowed: &HttpGrant| {
         let host = HostPattern::meet(&grant.host, &allowed.host)?;
         let path = pattern::meet(&grant.path, &allowed.path)?.to_owned();
-        let methods: Vec<String> = grant.methods.iter().filter(|m| allowed.methods.contains(m)).cloned().collect();
+        let methods: Vec<String> = grant
+            .methods
+            .iter()
+            .filter(|m| allowed.methods.contains(m))
+            .cloned()
+            .collect();
         let sent = |name: &&String| is_named(&allowed.secrets, name);
         let secrets = grant.secrets.iter().filter(sent).cloned().collect();
-        let headers = grant.headers.iter().filter(|name| allowed.headers.contains(name)).cloned().collect();
-        (!methods.is_empty()).then_some(HttpGrant { host, methods, path, secrets, headers })
+        let headers = grant
+            .headers
+            .iter()
+            .filter(|name| allowed.headers.contains(name))
+            .cloned()
+            .collect();
+        (!methods.is_empty()).then_some(HttpGrant {
+            host,
+            methods,
+            path,
+            secrets,
+            headers,
+        })
     };
     bounds.http.iter().filter_map(meet).collect()
 }
@@ -87,12 +132,33 @@ fn http(grant: &HttpGrant, bounds: &Bounds) -> Vec<HttpGrant> {
 /// The grant, at the place where the directory really is: a link must not lead out of what is allowed.
 fn dir(grant: &DirGrant, bounds: &[DirBound]) -> Option<DirGrant> {
     let host = resolve(&grant.host)?;
-    let holding = bounds.iter().filter(|bound| resolve(&bound.host).is_some_and(|dir| host.starts_with(dir)));
+    let holding = bounds
+        .iter()
+        .filter(|bound| resolve(&bound.host).is_some_and(|dir| host.starts_with(dir)));
     // Of several the one that allows most: each of them alone would do.
-    let bound = holding.max_by_key(|bound| (bound.access == Access::Write, bound.max_bytes.unwrap_or(u64::MAX)))?;
-    let access = if bound.access == Access::Write { grant.access } else { Access::Read };
-    let max_bytes = grant.max_bytes.into_iter().chain(bound.max_bytes).min().filter(|_| access == Access::Write);
-    Some(DirGrant { host, guest: grant.guest.clone(), access, max_bytes })
+    let bound = holding.max_by_key(|bound| {
+        (
+            bound.access == Access::Write,
+            bound.max_bytes.unwrap_or(u64::MAX),
+        )
+    })?;
+    let access = if bound.access == Access::Write {
+        grant.access
+    } else {
+        Access::Read
+    };
+    let max_bytes = grant
+        .max_bytes
+        .into_iter()
+        .chain(bound.max_bytes)
+        .min()
+        .filter(|_| access == Access::Write);
+    Some(DirGrant {
+        host,
+        guest: grant.guest.clone(),
+        access,
+        max_bytes,
+    })
 }
 
 /// Where a directory really is, or will be once it is made. None where that cannot be told.
@@ -126,10 +192,18 @@ mod tests {
         fs::create_dir_all(home.join("other")).unwrap();
         symlink(home.join("other"), home.join("in/link")).unwrap();
         symlink(home.join("nowhere"), home.join("in/dangling")).unwrap();
-        let bound = |access, max_bytes| DirBound { host: home.join("in"), access, max_bytes };
+        let bound = |access, max_bytes| DirBound {
+            host: home.join("in"),
+            access,
+            max_bytes,
+        };
         let check = |host: &str, bound: DirBound, expected: Option<(&str, Access, Option<u64>)>| {
-            let grant =
-                DirGrant { host: home.join(host), guest: "/x".into(), access: Access::Write, max_bytes: Some(10) };
+            let grant = DirGrant {
+                host: home.join(host),
+                guest: "/x".into(),
+                access: Access::Write,
+                max_bytes: Some(10),
+            };
             let left = dir(&grant, &[bound]);
             let expected = expected.map(|(host, access, max_bytes)| DirGrant {
                 host: home.join(host),
@@ -141,9 +215,21 @@ mod tests {
         };
         let write = || bound(Access::Write, Some(5));
         check("in", write(), Some(("in", Access::Write, Some(5))));
-        check("in/deep", bound(Access::Write, None), Some(("in/deep", Access::Write, Some(10))));
-        check("in/deep/new/er", bound(Access::Read, None), Some(("in/deep/new/er", Access::Read, None)));
-        check("other/../in/deep", write(), Some(("in/deep", Access::Write, Some(5))));
+        check(
+            "in/deep",
+            bound(Access::Write, None),
+            Some(("in/deep", Access::Write, Some(10))),
+        );
+        check(
+            "in/deep/new/er",
+            bound(Access::Read, None),
+            Some(("in/deep/new/er", Access::Read, None)),
+        );
+        check(
+            "other/../in/deep",
+            write(),
+            Some(("in/deep", Access::Write, Some(5))),
+        );
         check("in/../other", write(), None);
         check("in/link", write(), None);
         check("in/link/new", write(), None);
@@ -162,8 +248,15 @@ mod tests {
             headers: Vec::new(),
         };
         let check = |team: HttpGrant, allowed: HttpGrant, expected: Vec<HttpGrant>| {
-            let bounds = Bounds { http: vec![allowed], ..Bounds::default() };
-            let left = Grants { http: vec![team], ..Grants::default() }.within(&bounds);
+            let bounds = Bounds {
+                http: vec![allowed],
+                ..Bounds::default()
+            };
+            let left = Grants {
+                http: vec![team],
+                ..Grants::default()
+            }
+            .within(&bounds);
             assert_eq!(left.http, expected);
         };
         let all = || grant("*.example.com", &["GET", "POST"], "/*", &["A", "B"]);
@@ -172,7 +265,11 @@ mod tests {
             grant("a.example.com", &["GET"], "/v1/*", &["A"]),
             vec![grant("a.example.com", &["GET"], "/v1/*", &["A"])],
         );
-        check(grant("*", &["GET"], "/x", &[]), all(), vec![grant("*.example.com", &["GET"], "/x", &[])]);
+        check(
+            grant("*", &["GET"], "/x", &[]),
+            all(),
+            vec![grant("*.example.com", &["GET"], "/x", &[])],
+        );
         check(
             grant("*.a.example.com", &["GET"], "/x", &[]),
             all(),
@@ -182,12 +279,28 @@ mod tests {
             headers: headers.iter().map(ToString::to_string).collect(),
             ..grant("a.example.com", &["GET"], "/x", &[])
         };
-        check(with(&["via", "x-real-ip"]), with(&["via", "forwarded"]), vec![with(&["via"])]);
+        check(
+            with(&["via", "x-real-ip"]),
+            with(&["via", "forwarded"]),
+            vec![with(&["via"])],
+        );
         check(with(&["via"]), with(&[]), vec![with(&[])]);
-        check(grant("127.0.0.1:80", &["GET"], "/x", &[]), grant("*", &["GET"], "/*", &[]), vec![]);
-        check(grant("localhost", &["GET"], "/x", &[]), grant("*", &["GET"], "/*", &[]), vec![]);
+        check(
+            grant("127.0.0.1:80", &["GET"], "/x", &[]),
+            grant("*", &["GET"], "/*", &[]),
+            vec![],
+        );
+        check(
+            grant("localhost", &["GET"], "/x", &[]),
+            grant("*", &["GET"], "/*", &[]),
+            vec![],
+        );
         check(grant("a.org", &["GET"], "/x", &[]), all(), vec![]);
-        check(grant("a.example.com:8443", &["GET"], "/x", &[]), all(), vec![]);
+        check(
+            grant("a.example.com:8443", &["GET"], "/x", &[]),
+            all(),
+            vec![],
+        );
         check(grant("a.example.com", &["PUT"], "/x", &[]), all(), vec![]);
         let models = |names: &[&str], calls| LlmGrant {
             models: names.iter().map(ToString::to_string).collect(),
@@ -196,6 +309,9 @@ mod tests {
         };
         let met = llm(&models(&["*"], None), &models(&["small-*", "m"], Some(3)));
         assert_eq!(met, Some(models(&["small-*", "m"], Some(3))));
-        assert_eq!(llm(&models(&["large"], None), &models(&["small-*"], None)), None);
+        assert_eq!(
+            llm(&models(&["large"], None), &models(&["small-*"], None)),
+            None
+        );
     }
 }

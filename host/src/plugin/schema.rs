@@ -34,8 +34,14 @@ impl Schema {
     pub fn compile(schema: &Value) -> Result<Self, String> {
         let options = jsonschema::options();
         let patterns = PatternOptions::fancy_regex().backtrack_limit(BACKTRACKS);
-        let validator = options.with_pattern_options(patterns).build(schema).map_err(|error| error.to_string())?;
-        Ok(Self { validator: Arc::new(validator), measure: None })
+        let validator = options
+            .with_pattern_options(patterns)
+            .build(schema)
+            .map_err(|error| error.to_string())?;
+        Ok(Self {
+            validator: Arc::new(validator),
+            measure: None,
+        })
     }
 
     /// Compiles a schema of a guest's: one that is held against a document in reasonable time, whatever the document.
@@ -44,11 +50,20 @@ impl Schema {
         let mut measure = Measure::of(schema)?;
         loop {
             let kib = measure.kib;
-            let patterns = PatternOptions::regex().size_limit(kib << 10).dfa_size_limit(REMEMBERED_BYTES);
+            let patterns = PatternOptions::regex()
+                .size_limit(kib << 10)
+                .dfa_size_limit(REMEMBERED_BYTES);
             // Texts that are patterns are not looked at: there is no bound to what they come to.
-            let options = jsonschema::options().with_pattern_options(patterns).with_format(REGEX, |_: &str| true);
+            let options = jsonschema::options()
+                .with_pattern_options(patterns)
+                .with_format(REGEX, |_: &str| true);
             let error = match options.build(schema) {
-                Ok(validator) => return Ok(Self { validator: Arc::new(validator), measure: Some(measure) }),
+                Ok(validator) => {
+                    return Ok(Self {
+                        validator: Arc::new(validator),
+                        measure: Some(measure),
+                    });
+                }
                 Err(error) if is_of_a_pattern(&error) => error,
                 Err(error) => return Err(error.to_string()),
             };
@@ -69,7 +84,8 @@ impl Schema {
 
     /// Refuses a document that a guest's schema could not be held against in reasonable time.
     pub fn affords(&self, document: &Value) -> Result<(), String> {
-        self.measure.map_or(Ok(()), |measure| measure.affords(document))
+        self.measure
+            .map_or(Ok(()), |measure| measure.affords(document))
     }
 
     /// Says where and why a document breaks the schema, or why it is not held against it.
@@ -80,7 +96,11 @@ impl Schema {
             Ok(()) => Ok(()),
             Err(error) => {
                 let place = error.instance_path().to_string();
-                Err(if place.is_empty() { error.to_string() } else { format!("{error} (at `{place}`)") })
+                Err(if place.is_empty() {
+                    error.to_string()
+                } else {
+                    format!("{error} (at `{place}`)")
+                })
             }
         }
     }
@@ -110,17 +130,32 @@ mod tests {
     #[test]
     fn a_guests_schema_that_would_keep_the_host_busy_is_refused() {
         let check = |schema: Value, expected: &str| {
-            let got = Schema::compile_bounded(&schema).map(|_| ()).err().unwrap_or_default();
-            assert!(got.contains(expected) && got.is_empty() == expected.is_empty(), "{schema}: {got}");
+            let got = Schema::compile_bounded(&schema)
+                .map(|_| ())
+                .err()
+                .unwrap_or_default();
+            assert!(
+                got.contains(expected) && got.is_empty() == expected.is_empty(),
+                "{schema}: {got}"
+            );
         };
         check(doubling(5), "");
         check(doubling(60), "more than 4000 parts");
         check(json!({ "allOf": [{ "$ref": "#" }] }), "refers to itself");
         check(json!({ "$dynamicRef": "#" }), "refers to itself");
-        check(json!({ "$ref": "https://example.com/schema" }), "no place in it");
-        check(json!({ "$ref": "#name", "$anchor": "name" }), "no place in it");
+        check(
+            json!({ "$ref": "https://example.com/schema" }),
+            "no place in it",
+        );
+        check(
+            json!({ "$ref": "#name", "$anchor": "name" }),
+            "no place in it",
+        );
         let person = json!({ "type": "object", "properties": { "name": { "type": "string" } } });
-        check(json!({ "$defs": { "P": person }, "items": { "$ref": "#/$defs/P" } }), "");
+        check(
+            json!({ "$defs": { "P": person }, "items": { "$ref": "#/$defs/P" } }),
+            "",
+        );
         check(json!({ "enum": vec![0; 5_000] }), "more than 4000 parts");
         assert!(Schema::compile(&doubling(12)).is_ok(), "an operator may");
     }
@@ -128,69 +163,150 @@ mod tests {
     #[test]
     fn a_guests_patterns_are_counted_before_they_are_compiled_and_small_when_they_are() {
         let check = |schema: Value, expected: &str| {
-            let got = Schema::compile_bounded(&schema).map(|_| ()).err().unwrap_or_default();
-            assert!(got.contains(expected) && got.is_empty() == expected.is_empty(), "{schema}: {got}");
+            let got = Schema::compile_bounded(&schema)
+                .map(|_| ())
+                .err()
+                .unwrap_or_default();
+            assert!(
+                got.contains(expected) && got.is_empty() == expected.is_empty(),
+                "{schema}: {got}"
+            );
         };
         let one = |pattern: &String| json!({ "pattern": pattern });
         let any_of = |patterns: Vec<String>| json!({ "anyOf": patterns.iter().map(one).collect::<Vec<_>>() });
-        let keyed = |count: usize| (0..count).map(|n| (format!("^{n}$"), json!({}))).collect::<serde_json::Map<_, _>>();
-        for pattern in
-            ["^[a-z0-9-]{1,63}$", r"^\d{4}-\d{2}-\d{2}$", r"^\p{Lu}\p{L}*$", "^.{1,200}$", r"^[^@\s]+@[^@\s]+$"]
-        {
+        let keyed = |count: usize| {
+            (0..count)
+                .map(|n| (format!("^{n}$"), json!({})))
+                .collect::<serde_json::Map<_, _>>()
+        };
+        for pattern in [
+            "^[a-z0-9-]{1,63}$",
+            r"^\d{4}-\d{2}-\d{2}$",
+            r"^\p{Lu}\p{L}*$",
+            "^.{1,200}$",
+            r"^[^@\s]+@[^@\s]+$",
+        ] {
             check(json!({ "pattern": pattern }), "");
         }
         check(any_of(vec!["^[a-z]+$".into(); 1_000]), "");
-        check(any_of((0..65).map(|n| format!(r"\p{{L}}{{150}}{n}")).collect()), "more than 64 patterns");
-        check(json!({ "patternProperties": keyed(65) }), "more than 64 patterns");
-        check(any_of((0..20).map(|n| format!("{}{n}", "x".repeat(500))).collect()), "more than 4096 bytes");
-        check(any_of(vec![r"\d\D\w\W\s\S".repeat(680)]), "a pattern of more than 512 bytes");
-        check(any_of((0..60).map(|n| format!(r"\p{{L}}{{150}}{n}")).collect()), "larger than 32 KiB when compiled");
-        check(json!({ "pattern": r"\p{L}{150}" }), "larger than 512 KiB when compiled");
-        check(json!({ "pattern": "^(?=(a|a)*$)b" }), "looks around or back");
+        check(
+            any_of((0..65).map(|n| format!(r"\p{{L}}{{150}}{n}")).collect()),
+            "more than 64 patterns",
+        );
+        check(
+            json!({ "patternProperties": keyed(65) }),
+            "more than 64 patterns",
+        );
+        check(
+            any_of((0..20).map(|n| format!("{}{n}", "x".repeat(500))).collect()),
+            "more than 4096 bytes",
+        );
+        check(
+            any_of(vec![r"\d\D\w\W\s\S".repeat(680)]),
+            "a pattern of more than 512 bytes",
+        );
+        check(
+            any_of((0..60).map(|n| format!(r"\p{{L}}{{150}}{n}")).collect()),
+            "larger than 32 KiB when compiled",
+        );
+        check(
+            json!({ "pattern": r"\p{L}{150}" }),
+            "larger than 512 KiB when compiled",
+        );
+        check(
+            json!({ "pattern": "^(?=(a|a)*$)b" }),
+            "looks around or back",
+        );
         check(json!({ "pattern": "(" }), "is no pattern");
         let again = |below: Value| json!({ "anyOf": [below], "unevaluatedProperties": false });
         check(again(json!({})), "");
-        check((0..5).fold(json!({}), |below, _| again(below)), "more than 4 of `unevaluatedItems`");
+        check(
+            (0..5).fold(json!({}), |below, _| again(below)),
+            "more than 4 of `unevaluatedItems`",
+        );
     }
 
     #[test]
     fn a_guests_schema_means_to_its_bounds_what_it_means_to_who_checks_by_it() {
         let check = |schema: Value, expected: &str| {
-            let got = Schema::compile_bounded(&schema).map(|_| ()).err().unwrap_or_default();
+            let got = Schema::compile_bounded(&schema)
+                .map(|_| ())
+                .err()
+                .unwrap_or_default();
             assert!(got.contains(expected), "{schema}: {got}");
         };
         let small = json!({ "$defs": { "d0": {}, "%64": {} } });
         let elsewhere = json!({ "$id": "https://example.com/x", "$ref": "#/$defs/d0", "$defs": doubling(60)["$defs"] });
-        check(json!({ "$defs": small["$defs"], "items": elsewhere }), "`$id` below its top");
-        check(json!({ "items": { "$schema": "http://json-schema.org/draft-04/schema#" } }), "`$schema` below its top");
-        check(json!({ "$defs": small["$defs"], "$ref": "#/$defs/%64" }), "no place in it");
-        assert!(Schema::compile_bounded(&json!({ "$id": "https://example.com/x", "type": "string" })).is_ok());
+        check(
+            json!({ "$defs": small["$defs"], "items": elsewhere }),
+            "`$id` below its top",
+        );
+        check(
+            json!({ "items": { "$schema": "http://json-schema.org/draft-04/schema#" } }),
+            "`$schema` below its top",
+        );
+        check(
+            json!({ "$defs": small["$defs"], "$ref": "#/$defs/%64" }),
+            "no place in it",
+        );
+        assert!(
+            Schema::compile_bounded(&json!({ "$id": "https://example.com/x", "type": "string" }))
+                .is_ok()
+        );
     }
 
     #[test]
     fn a_document_that_could_not_be_held_against_a_guests_schema_in_time_is_refused() {
         let check = |schema: &Value, document: &Value, expected: &str| {
-            let got =
-                Schema::compile_bounded(schema).and_then(|schema| schema.check(document)).err().unwrap_or_default();
-            assert!(got.contains(expected) && got.is_empty() == expected.is_empty(), "{got}");
+            let got = Schema::compile_bounded(schema)
+                .and_then(|schema| schema.check(document))
+                .err()
+                .unwrap_or_default();
+            assert!(
+                got.contains(expected) && got.is_empty() == expected.is_empty(),
+                "{got}"
+            );
         };
         let begun = std::time::Instant::now();
-        let kinds: Vec<Value> =
-            (0..1_000).map(|n| json!({ "const": n })).chain([json!({ "type": "string" })]).collect();
+        let kinds: Vec<Value> = (0..1_000)
+            .map(|n| json!({ "const": n }))
+            .chain([json!({ "type": "string" })])
+            .collect();
         let list = |length: usize| json!(vec!["aaaa"; length]);
         check(&json!({ "items": { "anyOf": kinds } }), &list(100), "");
-        check(&json!({ "items": { "anyOf": kinds } }), &list(10_000), "more than 4000000 steps");
+        check(
+            &json!({ "items": { "anyOf": kinds } }),
+            &list(10_000),
+            "more than 4000000 steps",
+        );
         let slow = json!({ "pattern": "(a|b)*a(a|b){400}$" });
         check(&slow, &json!("b".repeat(200)), "does not match");
-        check(&slow, &json!("b".repeat(200_000)), "more than 4000000 steps");
-        check(&json!({ "$schema": "http://json-schema.org/draft-07/schema#", "format": "regex" }), &json!("("), "");
-        check(&json!({ "type": "string" }), &json!("b".repeat(1 << 20)), "");
-        assert!(begun.elapsed() < std::time::Duration::from_secs(20), "{:?}", begun.elapsed());
+        check(
+            &slow,
+            &json!("b".repeat(200_000)),
+            "more than 4000000 steps",
+        );
+        check(
+            &json!({ "$schema": "http://json-schema.org/draft-07/schema#", "format": "regex" }),
+            &json!("("),
+            "",
+        );
+        check(
+            &json!({ "type": "string" }),
+            &json!("b".repeat(1 << 20)),
+            "",
+        );
+        assert!(
+            begun.elapsed() < std::time::Duration::from_secs(20),
+            "{:?}",
+            begun.elapsed()
+        );
     }
 
     #[test]
     fn a_pattern_that_never_ends_is_ended() {
-        let schema = Schema::compile(&json!({ "pattern": "^(?=(a|a)*$)(a|a)*(?!c)b$" })).expect("a schema");
+        let schema =
+            Schema::compile(&json!({ "pattern": "^(?=(a|a)*$)(a|a)*(?!c)b$" })).expect("a schema");
         assert!(schema.check(&json!("a".repeat(2_000))).is_err());
         assert!(schema.check(&json!("aab")).is_err() || schema.check(&json!("b")).is_ok());
     }

@@ -42,31 +42,48 @@ pub(super) fn compare(recorded: &Event, again: &Again, rest: &Recorded) -> Optio
         }
         (_, Again::Strayed { kind, request }) => {
             let found = format!("a call of `{}` with the request `{request}`", kind.name());
-            let expected = unmade.first().map_or_else(|| "no further call".into(), call);
+            let expected = unmade
+                .first()
+                .map_or_else(|| "no further call".into(), call);
             return Some(("a host call".into(), expected, found));
         }
-        (Event::CallFinished { result: one, .. }, Again::Ended(event, files)) => match event.as_ref() {
-            Event::CallFinished { result: other, .. } => finished(one, other).or_else(|| changed(&rest.files, files)),
-            _ => Some(ends(recorded, again)),
-        },
+        (Event::CallFinished { result: one, .. }, Again::Ended(event, files)) => {
+            match event.as_ref() {
+                Event::CallFinished { result: other, .. } => {
+                    finished(one, other).or_else(|| changed(&rest.files, files))
+                }
+                _ => Some(ends(recorded, again)),
+            }
+        }
         (Event::CallFailed { fault: one, .. }, Again::Ended(event, _)) => match event.as_ref() {
-            Event::CallFailed { fault: other, .. } if one.kind != other.kind => Some(ends(recorded, again)),
-            Event::CallFailed { fault: other, .. } if one.cause != other.cause => {
-                Some(part("the fault's cause", one.cause.name(), other.cause.name()))
+            Event::CallFailed { fault: other, .. } if one.kind != other.kind => {
+                Some(ends(recorded, again))
             }
-            Event::CallFailed { fault: other, .. } => {
-                (one.message != other.message).then(|| part("the fault's message", &one.message, &other.message))
-            }
+            Event::CallFailed { fault: other, .. } if one.cause != other.cause => Some(part(
+                "the fault's cause",
+                one.cause.name(),
+                other.cause.name(),
+            )),
+            Event::CallFailed { fault: other, .. } => (one.message != other.message)
+                .then(|| part("the fault's message", &one.message, &other.message)),
             _ => Some(ends(recorded, again)),
         },
         _ => Some(ends(recorded, again)),
     };
-    let call = || unmade.first().map(|unmade| ("a host call".into(), call(unmade), "not made".into()));
+    let call = || {
+        unmade
+            .first()
+            .map(|unmade| ("a host call".into(), call(unmade), "not made".into()))
+    };
     ended.or_else(call)
 }
 
 fn call(call: &HostCall) -> String {
-    format!("a call of `{}` with the request `{}`", call.kind.name(), call.request)
+    format!(
+        "a call of `{}` with the request `{}`",
+        call.kind.name(),
+        call.request
+    )
 }
 
 /// Two attempts that do not even end alike.
@@ -91,17 +108,35 @@ fn end(event: &Event) -> String {
 
 fn finished(one: &Finished, other: &Finished) -> Option<Parted> {
     match (one, other) {
-        (Finished::Chosen(a), Finished::Chosen(b)) => (a != b).then(|| part("the choice", &shown(a), &shown(b))),
+        (Finished::Chosen(a), Finished::Chosen(b)) => {
+            (a != b).then(|| part("the choice", &shown(a), &shown(b)))
+        }
         (
-            Finished::Planned { tasks, emissions, writes },
-            Finished::Planned { tasks: tasks_now, emissions: emissions_now, writes: writes_now },
+            Finished::Planned {
+                tasks,
+                emissions,
+                writes,
+            },
+            Finished::Planned {
+                tasks: tasks_now,
+                emissions: emissions_now,
+                writes: writes_now,
+            },
         ) => (tasks != tasks_now)
             .then(|| part("the plan", &shown(tasks), &shown(tasks_now)))
             .or_else(|| listed("emission", emissions, emissions_now))
             .or_else(|| written(writes, writes_now)),
         (
-            Finished::Returned { output, emissions, writes },
-            Finished::Returned { output: output_now, emissions: emissions_now, writes: writes_now },
+            Finished::Returned {
+                output,
+                emissions,
+                writes,
+            },
+            Finished::Returned {
+                output: output_now,
+                emissions: emissions_now,
+                writes: writes_now,
+            },
         ) => (output != output_now)
             .then(|| drafts("the output", output, output_now))
             .or_else(|| listed("emission", emissions, emissions_now))
@@ -129,7 +164,10 @@ fn listed(what: &str, one: &[Draft], other: &[Draft]) -> Option<Parted> {
 
 fn written(one: &[Write], other: &[Write]) -> Option<Parted> {
     let at = first_difference(one, other)?;
-    let key = one.get(at).or(other.get(at)).map(|write| format!("{}/{}", write.scope, write.key));
+    let key = one
+        .get(at)
+        .or(other.get(at))
+        .map(|write| format!("{}/{}", write.scope, write.key));
     let what = format!("state write {} (`{}`)", at + 1, key.unwrap_or_default());
     Some(part(&what, &or_none(one.get(at)), &or_none(other.get(at))))
 }
@@ -137,7 +175,10 @@ fn written(one: &[Write], other: &[Write]) -> Option<Parted> {
 /// What two attempts left at paths. What they found there is not of their doing.
 fn changed(one: &[FileChange], other: &[FileChange]) -> Option<Parted> {
     let left = |changes: &[FileChange]| -> Vec<(String, Content)> {
-        changes.iter().map(|change| (change.path.clone(), change.after.clone())).collect()
+        changes
+            .iter()
+            .map(|change| (change.path.clone(), change.after.clone()))
+            .collect()
     };
     let (one, other) = (left(one), left(other));
     let at = first_difference(&one, &other)?;
@@ -160,12 +201,20 @@ fn shown<T: std::fmt::Debug + ?Sized>(it: &T) -> String {
 
 /// Shows where two texts part.
 fn part(what: &str, one: &str, other: &str) -> Parted {
-    let same = one.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
+    let same = one
+        .chars()
+        .zip(other.chars())
+        .take_while(|(a, b)| a == b)
+        .count();
     let cut = |text: &str| {
         let skip = same.saturating_sub(BEFORE_CHARS);
         let rest: String = text.chars().skip(skip).take(SHOWN_CHARS).collect();
         let (before, after) = (skip > 0, text.chars().count() > skip + SHOWN_CHARS);
-        format!("{}{rest}{}", if before { "…" } else { "" }, if after { "…" } else { "" })
+        format!(
+            "{}{rest}{}",
+            if before { "…" } else { "" },
+            if after { "…" } else { "" }
+        )
     };
     (what.into(), cut(one), cut(other))
 }
@@ -178,7 +227,13 @@ mod tests {
     fn long_texts_are_shown_where_they_part() {
         let (a, b) = ("x".repeat(1000) + "a", "x".repeat(1000) + "b");
         let (_, one, other) = part("it", &a, &b);
-        assert_eq!((one, other), (format!("…{}a", "x".repeat(40)), format!("…{}b", "x".repeat(40))));
+        assert_eq!(
+            (one, other),
+            (
+                format!("…{}a", "x".repeat(40)),
+                format!("…{}b", "x".repeat(40))
+            )
+        );
         let (_, one, other) = part("it", "short", "sho");
         assert_eq!((one.as_str(), other.as_str()), ("short", "sho"));
     }

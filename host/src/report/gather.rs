@@ -12,7 +12,9 @@ use strata_core::request::{Answer, Request};
 use strata_core::stepper::{Illegal, Stepper};
 
 use super::room::{Kept, Text};
-use super::{Beside, Facts, Mark, MarkKind, Output, Question, Report, Spending, State, Step, state};
+use super::{
+    Beside, Facts, Mark, MarkKind, Output, Question, Report, Spending, State, Step, state,
+};
 use crate::excerpt::excerpt;
 use crate::graph::{Format, Graph};
 use crate::store::Record;
@@ -64,9 +66,16 @@ impl Gathering {
     pub fn new(stepper: Stepper, shown: impl IntoIterator<Item = CheckpointId>) -> Self {
         let mut chosen = Kept::at_most(MAX_STATES);
         shown.into_iter().for_each(|id| chosen.push(id));
-        let left_out = chosen.gap().and_then(|(place, count)| Some((count, chosen.iter().nth(place)?.clone())));
+        let left_out = chosen
+            .gap()
+            .and_then(|(place, count)| Some((count, chosen.iter().nth(place)?.clone())));
         let mut states = Vec::new();
-        if stepper.env().checkpoint.as_ref().is_some_and(|id| chosen.iter().any(|chosen| chosen == id)) {
+        if stepper
+            .env()
+            .checkpoint
+            .as_ref()
+            .is_some_and(|id| chosen.iter().any(|chosen| chosen == id))
+        {
             states.push(state::of(&stepper, None));
         }
         Self {
@@ -106,10 +115,19 @@ impl Gathering {
         let before = self.stepper.env().checkpoint.clone();
         self.stepper.apply(&record.event)?;
         // That a run ended or goes on says nothing of the team.
-        let is_of_run = matches!(record.event, Event::RunEnded { .. } | Event::RunResumed { .. });
+        let is_of_run = matches!(
+            record.event,
+            Event::RunEnded { .. } | Event::RunResumed { .. }
+        );
         self.moved = self.stepper.env().checkpoint == before && (self.moved || !is_of_run);
         self.ways.event(&record.event, &self.stepper, time_ms);
-        if self.stepper.env().checkpoint.as_ref().is_some_and(|id| self.chosen.remove(id)) {
+        if self
+            .stepper
+            .env()
+            .checkpoint
+            .as_ref()
+            .is_some_and(|id| self.chosen.remove(id))
+        {
             self.states.push(state::of(&self.stepper, Some(time_ms)));
         }
         Ok(())
@@ -118,7 +136,12 @@ impl Gathering {
     /// What happened to the run as a whole.
     fn run(&mut self, event: &Event, time_ms: i64) {
         let mut mark = |kind: MarkKind, text: String| {
-            self.marks.push(Mark { at: self.events, time_ms, kind, text: excerpt(&text, SHORT_CHARS) });
+            self.marks.push(Mark {
+                at: self.events,
+                time_ms,
+                kind,
+                text: excerpt(&text, SHORT_CHARS),
+            });
         };
         match event {
             Event::RunStarted { .. } => mark(MarkKind::Began, "started".into()),
@@ -127,18 +150,35 @@ impl Gathering {
                     mark(MarkKind::Broke, "the host was killed".into());
                 }
                 let from = checkpoint.as_ref().map(|id| format!(" from {id}"));
-                mark(MarkKind::Began, format!("resumed{}", from.unwrap_or_default()));
+                mark(
+                    MarkKind::Began,
+                    format!("resumed{}", from.unwrap_or_default()),
+                );
             }
             Event::RunEnded { status, .. } => mark(ended(*status), status.name().into()),
-            Event::Forked { lineage, from, .. } => mark(MarkKind::Changed, format!("{lineage} left at {from}")),
+            Event::Forked { lineage, from, .. } => {
+                mark(MarkKind::Changed, format!("{lineage} left at {from}"))
+            }
             Event::ComponentChanged { slot, .. } => {
-                mark(MarkKind::Changed, format!("{} has another component", self.stepper.team().slot_name(*slot)));
+                mark(
+                    MarkKind::Changed,
+                    format!(
+                        "{} has another component",
+                        self.stepper.team().slot_name(*slot)
+                    ),
+                );
             }
             Event::HandOverFailed { id, why } => {
-                mark(MarkKind::Broke, format!("message {id} was not handed over: {why}"));
+                mark(
+                    MarkKind::Broke,
+                    format!("message {id} was not handed over: {why}"),
+                );
             }
             Event::DoubtSettled { what, verdict, .. } => {
-                mark(MarkKind::Changed, format!("`{what}` was in doubt, settled: {}", verdict.name()));
+                mark(
+                    MarkKind::Changed,
+                    format!("`{what}` was in doubt, settled: {}", verdict.name()),
+                );
             }
             _ => {}
         }
@@ -152,11 +192,21 @@ impl Gathering {
     fn step(&mut self, event: &Event, time_ms: i64) {
         match event {
             // A step that was interrupted goes on under its number.
-            Event::StepStarted { step, .. } if self.steps.last().is_none_or(|last| last.is_over(*step)) => {
+            Event::StepStarted { step, .. }
+                if self.steps.last().is_none_or(|last| last.is_over(*step)) =>
+            {
                 let at = self.events;
-                self.steps.push(Step { number: *step, at, began_ms: time_ms, committed: None, sent: 0 });
+                self.steps.push(Step {
+                    number: *step,
+                    at,
+                    began_ms: time_ms,
+                    committed: None,
+                    sent: 0,
+                });
             }
-            Event::StepCommitted { checkpoint, routed, .. } => {
+            Event::StepCommitted {
+                checkpoint, routed, ..
+            } => {
                 if let Some(step) = self.steps.last_mut() {
                     step.committed = Some((time_ms, checkpoint.0.clone()));
                     step.sent = routed.len();
@@ -181,11 +231,22 @@ impl Gathering {
                 self.asked.insert(*role, asked);
             }
             Event::RequestAnswered { role, answer, .. } => {
-                let Some(question) = self.asked.remove(role) else { return };
-                let said = answer.value().map_or_else(String::new, |value| value.as_str().to_owned());
+                let Some(question) = self.asked.remove(role) else {
+                    return;
+                };
+                let said = answer
+                    .value()
+                    .map_or_else(String::new, |value| value.as_str().to_owned());
                 let said = Text::of(&said, SHORT_CHARS);
-                let by = if matches!(answer, Answer::Given(_)) { "a person" } else { answer.by() };
-                self.questions.push(Question { answer: Some((by, said, time_ms)), ..question });
+                let by = if matches!(answer, Answer::Given(_)) {
+                    "a person"
+                } else {
+                    answer.by()
+                };
+                self.questions.push(Question {
+                    answer: Some((by, said, time_ms)),
+                    ..question
+                });
             }
             _ => {}
         }
@@ -193,26 +254,45 @@ impl Gathering {
 
     /// What was gathered. `beside` is what the storage holds beside, `elsewhere` states of other lineages.
     pub fn finish(mut self, beside: Beside, elsewhere: Vec<(Stepper, Option<i64>)>) -> Report {
-        self.attempts.finish((self.events + 1, self.span_ms), self.running);
-        self.asked.into_values().for_each(|question| self.questions.push(question));
-        let mut states: Vec<State> = elsewhere.iter().map(|(stepper, time)| state::of(stepper, *time)).collect();
+        self.attempts
+            .finish((self.events + 1, self.span_ms), self.running);
+        self.asked
+            .into_values()
+            .for_each(|question| self.questions.push(question));
+        let mut states: Vec<State> = elsewhere
+            .iter()
+            .map(|(stepper, time)| state::of(stepper, *time))
+            .collect();
         states.append(&mut self.states);
         let env = self.stepper.env();
         // What happened since the newest checkpoint is part of how it stands.
-        let newest =
-            states.last().is_some_and(|last| last.checkpoint.as_ref() == env.checkpoint.as_ref().map(|id| &id.0));
+        let newest = states.last().is_some_and(|last| {
+            last.checkpoint.as_ref() == env.checkpoint.as_ref().map(|id| &id.0)
+        });
         if !newest || (env.open && self.moved) {
             let now = state::of(&self.stepper, self.span_ms.map(|span| span.1));
-            states.push(State { checkpoint: None, ..now });
+            states.push(State {
+                checkpoint: None,
+                ..now
+            });
         }
         // How a run stood at a checkpoint is often told only afterwards.
         for state in states.iter_mut() {
-            let listed = beside.checkpoints.iter().find(|row| state.checkpoint.as_ref() == Some(&row.id.0));
+            let listed = beside
+                .checkpoints
+                .iter()
+                .find(|row| state.checkpoint.as_ref() == Some(&row.id.0));
             state.status = listed.map_or(state.status, |row| row.status.name());
         }
         let (left_out, next) = self.left_out.unzip();
-        let place = states.iter().position(|state| state.checkpoint.as_ref() == next.as_ref().map(|id| &id.0));
-        let states = Kept::of(states, place.unwrap_or_default(), left_out.unwrap_or_default());
+        let place = states
+            .iter()
+            .position(|state| state.checkpoint.as_ref() == next.as_ref().map(|id| &id.0));
+        let states = Kept::of(
+            states,
+            place.unwrap_or_default(),
+            left_out.unwrap_or_default(),
+        );
         let facts = facts(&self.stepper, self.span_ms);
         let messages = self.ways.messages(&self.stepper);
         let team = self.stepper.team();
@@ -220,7 +300,9 @@ impl Gathering {
             graph.add_sent(&self.ways.sent);
             graph
         });
-        let picture = drawn.and_then(|graph| graph.write(Format::Svg)).map_err(|error| error.to_string());
+        let picture = drawn
+            .and_then(|graph| graph.write(Format::Svg))
+            .map_err(|error| error.to_string());
         let mut report = Report {
             facts,
             result: result(&self.stepper),
@@ -253,7 +335,10 @@ fn result(stepper: &Stepper) -> Option<Output> {
         from: output.sent_from.clone(),
         cause: output.cause_by.clone(),
         text: Text::of(&output.content, RESULT_CHARS),
-        data: output.instruct.as_ref().map(|data| Text::of(data.value.as_str(), TEXT_CHARS)),
+        data: output
+            .instruct
+            .as_ref()
+            .map(|data| Text::of(data.value.as_str(), TEXT_CHARS)),
     })
 }
 
@@ -268,14 +353,26 @@ fn facts(stepper: &Stepper, span_ms: Option<(i64, i64)>) -> Facts {
     let (team, env) = (stepper.team(), stepper.env());
     let mut troubles = Vec::new();
     for (id, _, fault) in env.faults() {
-        troubles.push(Text::of(&format!("{}: {}: {}", team.role(id).name, fault.kind, fault.message), SHORT_CHARS));
+        troubles.push(Text::of(
+            &format!("{}: {}: {}", team.role(id).name, fault.kind, fault.message),
+            SHORT_CHARS,
+        ));
     }
     for (id, request) in env.requests() {
-        let text = format!("{} asks: {} ({})", team.role(id).name, request.question, request.id);
+        let text = format!(
+            "{} asks: {} ({})",
+            team.role(id).name,
+            request.question,
+            request.id
+        );
         troubles.push(Text::of(&text, SHORT_CHARS));
     }
     for (id, _, begun) in env.doubts() {
-        let text = format!("{}: nobody knows whether `{}` took effect", team.role(id).name, begun.intent.what);
+        let text = format!(
+            "{}: nobody knows whether `{}` took effect",
+            team.role(id).name,
+            begun.intent.what
+        );
         troubles.push(Text::of(&text, SHORT_CHARS));
     }
     Facts {
@@ -296,7 +393,11 @@ fn facts(stepper: &Stepper, span_ms: Option<(i64, i64)>) -> Facts {
 fn spending(stepper: &Stepper) -> Vec<Spending> {
     let row = |(slot, used): (&Slot, &strata_core::budget::Spending)| {
         let role = stepper.team().role(slot.role);
-        Spending { role: role.name.clone(), action: role.part_name(slot.part).to_owned(), used: *used }
+        Spending {
+            role: role.name.clone(),
+            action: role.part_name(slot.part).to_owned(),
+            used: *used,
+        }
     };
     stepper.env().ledger.iter().map(row).collect()
 }

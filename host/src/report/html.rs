@@ -60,14 +60,21 @@ pub fn page(report: &Report) -> String {
     states::lineages(&mut page, report);
     page.put(format_args!("</main>\n"));
     overview::limits(&mut page, report);
-    page.put(format_args!("<script>{SCRIPT}</script>\n</body>\n</html>\n"));
+    page.put(format_args!(
+        "<script>{SCRIPT}</script>\n</body>\n</html>\n"
+    ));
     page.0
 }
 
 /// What the page may do: show itself, run its own script.
 fn policy(report: &Report) -> String {
     let of = |text: &str| format!("'sha256-{}'", STANDARD.encode(sha256(text)));
-    let picture = report.picture.as_deref().ok().and_then(style_of).map(|style| format!(" {}", of(style)));
+    let picture = report
+        .picture
+        .as_deref()
+        .ok()
+        .and_then(style_of)
+        .map(|style| format!(" {}", of(style)));
     format!(
         "default-src 'none'; script-src {}; style-src {}{}; base-uri 'none'; form-action 'none'",
         of(SCRIPT),
@@ -93,7 +100,8 @@ impl Page {
 
     /// Opens a section; `count` of its rows are shown behind its name.
     fn open(&mut self, id: &str, title: &str, count: Option<usize>) {
-        let count = count.map(|count| format!(" <span class=\"count\">{}</span>", time::grouped(count)));
+        let count =
+            count.map(|count| format!(" <span class=\"count\">{}</span>", time::grouped(count)));
         self.put(format_args!(
             "<section id=\"{id}\" aria-labelledby=\"{id}-title\">\n<h2 id=\"{id}-title\">{title}{}</h2>\n",
             count.unwrap_or_default()
@@ -118,11 +126,20 @@ impl Page {
     fn text(&mut self, text: &Text) {
         if text.shown.trim().is_empty() && text.cut == 0 {
             self.put(format_args!("<span class=\"none\">nothing</span>"));
-        } else if text.cut == 0 && text.shown.chars().count() <= FOLD_CHARS && !text.shown.trim_end().contains('\n') {
-            self.put(format_args!("<span class=\"text\">{}</span>", esc(text.shown.trim_end())));
+        } else if text.cut == 0
+            && text.shown.chars().count() <= FOLD_CHARS
+            && !text.shown.trim_end().contains('\n')
+        {
+            self.put(format_args!(
+                "<span class=\"text\">{}</span>",
+                esc(text.shown.trim_end())
+            ));
         } else {
             let shown = excerpt(&text.shown, FOLD_CHARS);
-            self.put(format_args!("<details class=\"text\"><summary>{}</summary>", esc(&shown)));
+            self.put(format_args!(
+                "<details class=\"text\"><summary>{}</summary>",
+                esc(&shown)
+            ));
             self.whole(text);
             self.put(format_args!("</details>"));
         }
@@ -132,7 +149,10 @@ impl Page {
     fn whole(&mut self, text: &Text) {
         self.put(format_args!("<pre>{}</pre>", esc(&text.shown)));
         if text.cut > 0 {
-            self.put(format_args!("<p class=\"cut\">{} more characters are left out.</p>", time::grouped(text.cut)));
+            self.put(format_args!(
+                "<p class=\"cut\">{} more characters are left out.</p>",
+                time::grouped(text.cut)
+            ));
         }
     }
 }

@@ -21,8 +21,14 @@ impl Text {
     /// At most so many characters of a text.
     pub(super) fn of(text: &str, most: usize) -> Self {
         match text.char_indices().nth(most) {
-            Some((end, _)) => Self { shown: text[..end].to_owned(), cut: text[end..].chars().count() },
-            None => Self { shown: text.to_owned(), cut: 0 },
+            Some((end, _)) => Self {
+                shown: text[..end].to_owned(),
+                cut: text[end..].chars().count(),
+            },
+            None => Self {
+                shown: text.to_owned(),
+                cut: 0,
+            },
         }
     }
 }
@@ -40,7 +46,10 @@ impl Room {
     }
 
     pub(super) fn of(bytes: usize) -> Self {
-        Self { left: bytes, shortened: 0 }
+        Self {
+            left: bytes,
+            shortened: 0,
+        }
     }
 
     /// Shortens a text for which there is no room.
@@ -85,14 +94,24 @@ pub struct Kept<T> {
 impl<T> Kept<T> {
     /// Keeps at most so many, of which one in eight are the first.
     pub fn at_most(most: usize) -> Self {
-        Self { first: Vec::new(), newest: VecDeque::new(), all: 0, most }
+        Self {
+            first: Vec::new(),
+            newest: VecDeque::new(),
+            all: 0,
+            most,
+        }
     }
 
     /// These rows of more, of which the others are left out behind the row with this place.
     pub(super) fn of(mut rows: Vec<T>, place: usize, left_out: usize) -> Self {
         let newest = VecDeque::from(rows.split_off(place.min(rows.len())));
         let kept = rows.len() + newest.len();
-        Self { first: rows, newest, all: kept + left_out, most: kept }
+        Self {
+            first: rows,
+            newest,
+            all: kept + left_out,
+            most: kept,
+        }
     }
 
     /// Adds the next.
@@ -123,14 +142,31 @@ impl<T> Kept<T> {
     }
 
     pub(super) fn last_mut(&mut self) -> Option<&mut T> {
-        if self.newest.is_empty() { self.first.last_mut() } else { self.newest.back_mut() }
+        if self.newest.is_empty() {
+            self.first.last_mut()
+        } else {
+            self.newest.back_mut()
+        }
     }
 
     /// The same with other rows for these.
     pub(super) fn map<U>(self, other: impl Fn(T) -> U) -> Kept<U> {
-        let Self { first, newest, all, most } = self;
-        let (first, newest) = (first.into_iter().map(&other).collect(), newest.into_iter().map(&other).collect());
-        Kept { first, newest, all, most }
+        let Self {
+            first,
+            newest,
+            all,
+            most,
+        } = self;
+        let (first, newest) = (
+            first.into_iter().map(&other).collect(),
+            newest.into_iter().map(&other).collect(),
+        );
+        Kept {
+            first,
+            newest,
+            all,
+            most,
+        }
     }
 
     /// How many there were.
@@ -154,7 +190,14 @@ mod tests {
         let check = |room: usize, text: &str, most: usize, shown: &str, cut: usize| {
             let mut fitted = Text::of(text, most);
             Room::of(room).fit(&mut fitted);
-            assert_eq!(fitted, Text { shown: shown.into(), cut }, "{text}");
+            assert_eq!(
+                fitted,
+                Text {
+                    shown: shown.into(),
+                    cut
+                },
+                "{text}"
+            );
         };
         check(1000, "short", 10, "short", 0);
         check(1000, "exactly", 7, "exactly", 0);
@@ -184,7 +227,10 @@ mod tests {
             let mut kept = Kept::at_most(8);
             (0..count).for_each(|row| kept.push(row));
             assert_eq!(kept.iter().copied().collect::<Vec<_>>(), expected);
-            assert_eq!((kept.gap(), kept.all(), kept.last()), (gap, count, expected.last()));
+            assert_eq!(
+                (kept.gap(), kept.all(), kept.last()),
+                (gap, count, expected.last())
+            );
         };
         check(0, &[], None);
         check(1, &[0], None);

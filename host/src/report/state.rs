@@ -23,16 +23,34 @@ const VALUE_CHARS: usize = 1000;
 /// What is shown of a state.
 pub(super) fn of(stepper: &Stepper, time_ms: Option<i64>) -> State {
     let (team, env) = (stepper.team(), stepper.env());
-    let roles: Vec<RoleState> =
-        team.role_ids().filter(|id| speaks(stepper, *id)).take(MAX_ROLES).map(|id| role(stepper, id)).collect();
-    let shared = env.shared.iter().flat_map(|(name, scope)| scope.iter().map(move |(key, value)| (name, key, value)));
+    let roles: Vec<RoleState> = team
+        .role_ids()
+        .filter(|id| speaks(stepper, *id))
+        .take(MAX_ROLES)
+        .map(|id| role(stepper, id))
+        .collect();
+    let shared = env
+        .shared
+        .iter()
+        .flat_map(|(name, scope)| scope.iter().map(move |(key, value)| (name, key, value)));
     let shared = shared.take(MAX_KEYS);
-    let shared = shared.map(|(name, key, value)| (name.clone(), key.clone(), Text::of(value.as_str(), VALUE_CHARS)));
+    let shared = shared.map(|(name, key, value)| {
+        (
+            name.clone(),
+            key.clone(),
+            Text::of(value.as_str(), VALUE_CHARS),
+        )
+    });
     let shared = shared.collect();
-    let waiting = team.joins.iter().zip(&env.joins).filter(|(_, join)| !join.is_empty());
+    let waiting = team
+        .joins
+        .iter()
+        .zip(&env.joins)
+        .filter(|(_, join)| !join.is_empty());
     let joins = waiting.map(|(join, state)| {
         let sources = join.from.iter().zip(&state.queues);
-        let held = sources.map(|(from, queue)| format!("{} from {}", queue.len(), team.role(*from).name));
+        let held =
+            sources.map(|(from, queue)| format!("{} from {}", queue.len(), team.role(*from).name));
         (join.id.clone(), held.collect())
     });
     State {
@@ -62,11 +80,19 @@ fn role(stepper: &Stepper, id: RoleId) -> RoleState {
     let mail: Vec<_> = env.buffer(id).collect();
     let shown = mail.iter().take(MAX_MAIL).map(|message| {
         let message = env.message(*message);
-        (message.sent_from.clone(), message.cause_by.clone(), Text::of(&message.content, MAIL_CHARS))
+        (
+            message.sent_from.clone(),
+            message.cause_by.clone(),
+            Text::of(&message.content, MAIL_CHARS),
+        )
     });
     RoleState {
         name: role.name.clone(),
-        at: env.role(id).activation.as_ref().map_or_else(|| "idle".into(), |activation| standing(role, activation)),
+        at: env
+            .role(id)
+            .activation
+            .as_ref()
+            .map_or_else(|| "idle".into(), |activation| standing(role, activation)),
         mail: shown.collect(),
         more_mail: mail.len().saturating_sub(MAX_MAIL),
         memory: env.memory(id).count(),
@@ -76,7 +102,9 @@ fn role(stepper: &Stepper, id: RoleId) -> RoleState {
 
 fn values(scope: &Scope) -> Vec<(String, Text)> {
     let shown = scope.iter().take(MAX_KEYS);
-    shown.map(|(key, value)| (key.clone(), Text::of(value.as_str(), VALUE_CHARS))).collect()
+    shown
+        .map(|(key, value)| (key.clone(), Text::of(value.as_str(), VALUE_CHARS)))
+        .collect()
 }
 
 /// What a role is at, in words.

@@ -4,7 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use strata_core::environment::{Environment, Mail};
-use strata_core::event::{Event, HostCall, HostCallKind, Journal, Outcome, Source, Status, Work, Writer};
+use strata_core::event::{
+    Event, HostCall, HostCallKind, Journal, Outcome, Source, Status, Work, Writer,
+};
 use strata_core::fault::{Fault, FaultKind};
 use strata_core::id::{ActionId, CheckpointId, Part, RoleId, Slot};
 use strata_core::json::Json;
@@ -20,13 +22,13 @@ use crate::manifest::Definition;
 use crate::store::{CheckpointRow, LineageRow, Origin, Record};
 
 /// What somebody writes who wants the page to do something.
-const HOSTILE: &str =
-    "</script></style></pre><script>boo()</script><img src=x onerror=boo()>\" onclick=\"boo()\u{202e}\u{2028}\0.";
+const HOSTILE: &str = "</script></style></pre><script>boo()</script><img src=x onerror=boo()>\" onclick=\"boo()\u{202e}\u{2028}\0.";
 /// No page is larger. Browsers open this in seconds.
 const MOST_BYTES: usize = 40 << 20;
 
 fn team(text: &str) -> Arc<Team> {
-    let definition = Definition::parse(text, "team.toml", Path::new("/")).unwrap_or_else(|error| panic!("{error}"));
+    let definition = Definition::parse(text, "team.toml", Path::new("/"))
+        .unwrap_or_else(|error| panic!("{error}"));
     Arc::new(definition.team)
 }
 
@@ -50,15 +52,24 @@ impl Life {
     fn of(team: &Arc<Team>) -> Self {
         let env = Environment::new(team);
         let gathering = Gathering::new(Stepper::new(team.clone(), env), []);
-        let started = gathering.stepper().started("run".into(), HOSTILE.into(), Default::default());
+        let started = gathering
+            .stepper()
+            .started("run".into(), HOSTILE.into(), Default::default());
         let mut life = Self { gathering };
         life.happens(started);
         life
     }
 
     fn happens(&mut self, event: Event) {
-        let record = Record { line: 0, lines: 0, time_ms: 1_700_000_000_000, event };
-        self.gathering.record(&record).unwrap_or_else(|error| panic!("{error}"));
+        let record = Record {
+            line: 0,
+            lines: 0,
+            time_ms: 1_700_000_000_000,
+            event,
+        };
+        self.gathering
+            .record(&record)
+            .unwrap_or_else(|error| panic!("{error}"));
     }
 
     fn page(self) -> String {
@@ -67,14 +78,27 @@ impl Life {
 }
 
 /// Work on the only action of the only role.
-const WORK: Work = Work::Act { action: ActionId(0), task: None };
+const WORK: Work = Work::Act {
+    action: ActionId(0),
+    task: None,
+};
 const ROLE: RoleId = RoleId(0);
 
 fn begin_attempt(life: &mut Life) {
-    life.happens(Event::StepStarted { step: 0, roles: vec![ROLE] });
+    life.happens(Event::StepStarted {
+        step: 0,
+        roles: vec![ROLE],
+    });
     let digest = Some(HOSTILE.into());
     let (attempt, journal, forgotten) = (1, Journal::Fresh, Vec::new());
-    life.happens(Event::CallStarted { role: ROLE, work: WORK, attempt, digest, journal, forgotten });
+    life.happens(Event::CallStarted {
+        role: ROLE,
+        work: WORK,
+        attempt,
+        digest,
+        journal,
+        forgotten,
+    });
 }
 
 fn call(life: &mut Life, kind: HostCallKind, response: serde_json::Value) {
@@ -87,12 +111,24 @@ fn call(life: &mut Life, kind: HostCallKind, response: serde_json::Value) {
         outcome: Outcome::Answered,
         finish: None,
     };
-    life.happens(Event::HostCalled { role: ROLE, work: WORK, call, source: Source::Live, what: HOSTILE.into() });
+    life.happens(Event::HostCalled {
+        role: ROLE,
+        work: WORK,
+        call,
+        source: Source::Live,
+        what: HOSTILE.into(),
+    });
 }
 
 #[test]
 fn an_event_of_a_role_or_an_action_that_is_not_there_is_refused() {
-    let (nobody, nothing) = (RoleId(7), Work::Act { action: ActionId(7), task: None });
+    let (nobody, nothing) = (
+        RoleId(7),
+        Work::Act {
+            action: ActionId(7),
+            task: None,
+        },
+    );
     let call_of = |role, work| Event::CallStarted {
         role,
         work,
@@ -101,18 +137,44 @@ fn an_event_of_a_role_or_an_action_that_is_not_there_is_refused() {
         journal: Journal::Fresh,
         forgotten: Vec::new(),
     };
-    let writer = Writer { role: nobody, work: WORK, attempt: 1, digest: None };
+    let writer = Writer {
+        role: nobody,
+        work: WORK,
+        attempt: 1,
+        digest: None,
+    };
     let (scope, key) = ("team".to_owned(), "key".to_owned());
     let forged = [
         call_of(nobody, WORK),
         call_of(ROLE, nothing),
-        Event::ComponentChanged { slot: Slot { role: nobody, part: Part::Think }, old: None, new: "x".into() },
-        Event::StepConflicted { step: 0, scope, key, writers: vec![writer] },
+        Event::ComponentChanged {
+            slot: Slot {
+                role: nobody,
+                part: Part::Think,
+            },
+            old: None,
+            new: "x".into(),
+        },
+        Event::StepConflicted {
+            step: 0,
+            scope,
+            key,
+            writers: vec![writer],
+        },
     ];
     for event in forged {
         let mut life = Life::of(&small());
-        let record = Record { line: 0, lines: 0, time_ms: 0, event };
-        assert!(life.gathering.record(&record).is_err(), "{:?}", record.event);
+        let record = Record {
+            line: 0,
+            lines: 0,
+            time_ms: 0,
+            event,
+        };
+        assert!(
+            life.gathering.record(&record).is_err(),
+            "{:?}",
+            record.event
+        );
     }
 }
 
@@ -124,25 +186,59 @@ fn nothing_that_anybody_wrote_is_taken_for_markup() {
         "text": HOSTILE, "data": null, "tool_calls": [], "model": HOSTILE, "input_tokens": 1, "output_tokens": 1,
     });
     call(&mut life, HostCallKind::Llm, reply);
-    call(&mut life, HostCallKind::Http, serde_json::json!({ "status": 200, "headers": [], "body": HOSTILE }));
+    call(
+        &mut life,
+        HostCallKind::Http,
+        serde_json::json!({ "status": 200, "headers": [], "body": HOSTILE }),
+    );
     call(&mut life, HostCallKind::Human, HOSTILE.into());
     let lines = vec![HOSTILE.to_owned()];
-    let fault = Fault { backtrace: lines.clone(), log: lines, ..Fault::new(FaultKind::Trap, HOSTILE) };
+    let fault = Fault {
+        backtrace: lines.clone(),
+        log: lines,
+        ..Fault::new(FaultKind::Trap, HOSTILE)
+    };
     let digest = Some(HOSTILE.into());
-    life.happens(Event::CallFailed { role: ROLE, work: WORK, attempt: 1, digest, fault, retry_ms: None });
+    life.happens(Event::CallFailed {
+        role: ROLE,
+        work: WORK,
+        attempt: 1,
+        digest,
+        fault,
+        retry_ms: None,
+    });
     let page = life.page();
 
     // All of it is there, as text: in the message, the call, the fault, the model, the log.
     let shown = "&lt;script&gt;boo()&lt;/script&gt;&lt;img src=x onerror=boo()&gt;&quot; onclick=&quot;boo()";
     assert!(page.matches("boo()[U+202E][U+2028]").count() >= 8, "{page}");
     assert!(page.matches(shown).count() >= 10, "{page}");
-    for (mark, count) in [("<script", 1), ("</script", 1), ("<img", 0), ("boo()\"", 0), ("\0", 0), ("\u{202e}", 0)] {
+    for (mark, count) in [
+        ("<script", 1),
+        ("</script", 1),
+        ("<img", 0),
+        ("boo()\"", 0),
+        ("\0", 0),
+        ("\u{202e}", 0),
+    ] {
         assert_eq!(page.matches(mark).count(), count, "{mark}");
     }
     // Its own styles, and those of the picture.
-    assert_eq!((page.matches("<style").count(), page.matches("</style").count()), (2, 2));
-    assert!(!page.contains(" style="), "the page forbids itself styles of single elements");
-    assert!(!page.contains("http://") || page.matches("http://").count() == page.matches("http://www.w3.org/").count());
+    assert_eq!(
+        (
+            page.matches("<style").count(),
+            page.matches("</style").count()
+        ),
+        (2, 2)
+    );
+    assert!(
+        !page.contains(" style="),
+        "the page forbids itself styles of single elements"
+    );
+    assert!(
+        !page.contains("http://")
+            || page.matches("http://").count() == page.matches("http://www.w3.org/").count()
+    );
     assert!(!page.contains("https://"));
 }
 
@@ -158,11 +254,17 @@ fn a_hundred_thousand_messages_are_a_page_of_bounded_size_that_says_what_is_left
         env.history.push(message);
         env.roles[0].mailbox.push(Mail::together(message));
     }
-    let page = html::page(&Gathering::new(Stepper::new(team, env), []).finish(Beside::default(), Vec::new()));
+    let page = html::page(
+        &Gathering::new(Stepper::new(team, env), []).finish(Beside::default(), Vec::new()),
+    );
     assert!(page.len() < MOST_BYTES, "{} bytes", page.len());
     assert!(page.contains("Of 100,000 messages, 95,000 are left out"));
     assert!(page.contains("shortened to keep the page small"));
-    assert!(page.contains("message 99999 ") && page.contains("message 0 ") && !page.contains("message 50000 "));
+    assert!(
+        page.contains("message 99999 ")
+            && page.contains("message 0 ")
+            && !page.contains("message 50000 ")
+    );
 }
 
 #[test]
@@ -173,7 +275,10 @@ fn a_team_that_is_too_large_for_a_picture_is_reported_without_one() {
         )
     };
     let roles: String = (0..800).map(role).collect();
-    let page = Life::of(&team(&format!("schema = \"strata.team/1\"\n[team]\nname = \"many\"\n{roles}"))).page();
+    let page = Life::of(&team(&format!(
+        "schema = \"strata.team/1\"\n[team]\nname = \"many\"\n{roles}"
+    )))
+    .page();
     assert!(page.contains("cannot lay out the team &#96;many&#96;"));
     assert!(page.contains("740 more roles"));
     assert!(page.len() < MOST_BYTES);
@@ -186,13 +291,29 @@ fn all_attempts_are_counted_however_few_are_kept() {
     for number in 1..=4_000 {
         let digest = Some(HOSTILE.into());
         let (fault, retry_ms) = (Fault::new(FaultKind::Error, "no"), Some(0));
-        life.happens(Event::CallFailed { role: ROLE, work: WORK, attempt: number, digest, fault, retry_ms });
+        life.happens(Event::CallFailed {
+            role: ROLE,
+            work: WORK,
+            attempt: number,
+            digest,
+            fault,
+            retry_ms,
+        });
         life.happens(Event::RetryDue { role: ROLE });
         let (digest, journal, forgotten) = (Some(HOSTILE.into()), Journal::Fresh, Vec::new());
-        life.happens(Event::CallStarted { role: ROLE, work: WORK, attempt: number + 1, digest, journal, forgotten });
+        life.happens(Event::CallStarted {
+            role: ROLE,
+            work: WORK,
+            attempt: number + 1,
+            digest,
+            journal,
+            forgotten,
+        });
     }
     let page = life.page();
-    assert!(page.contains("<dt>Attempts</dt><dd>4,001</dd><dd class=\"note\">0 finished, 4,000 failed</dd>"));
+    assert!(page.contains(
+        "<dt>Attempts</dt><dd>4,001</dd><dd class=\"note\">0 finished, 4,000 failed</dd>"
+    ));
 }
 
 #[test]
@@ -211,10 +332,23 @@ fn states_that_are_left_out_are_counted_and_nothing_leads_to_them() {
         status: Status::Running,
         time_ms: None,
     };
-    let aside = LineageRow { name: "aside".into(), events: 1, current: true };
-    let beside = Beside { checkpoints: (0..300).map(row).collect(), lineages: vec![aside], ..Beside::default() };
+    let aside = LineageRow {
+        name: "aside".into(),
+        events: 1,
+        current: true,
+    };
+    let beside = Beside {
+        checkpoints: (0..300).map(row).collect(),
+        lineages: vec![aside],
+        ..Beside::default()
+    };
     let page = html::page(&gathering.finish(beside, Vec::new()));
-    assert!(page.contains("Of 181 states, 180 are left out"), "of those that are gone through");
-    assert!(page.contains("at the checkpoints that are left") && page.contains(", left at main-298<"));
+    assert!(
+        page.contains("Of 181 states, 180 are left out"),
+        "of those that are gone through"
+    );
+    assert!(
+        page.contains("at the checkpoints that are left") && page.contains(", left at main-298<")
+    );
     assert!(page.contains("href=\"#s-main-0\"") && !page.contains("href=\"#s-main-298\""));
 }

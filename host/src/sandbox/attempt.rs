@@ -33,14 +33,23 @@ pub(super) async fn run(ready: &Ready, call: Call, gateway: Gateway) -> Ended {
             Err(_) => return ended(Err(fault::of_staging(&ctx)), &ctx),
         }
         let dirs = ctx.capabilities.files.dirs();
-        ctx.add_wasi(&Grants { dirs, ..call.plugin.grants.clone() }, &call.seed);
+        ctx.add_wasi(
+            &Grants {
+                dirs,
+                ..call.plugin.grants.clone()
+            },
+            &call.seed,
+        );
     }
     // Pinned where they are: what is handed on by value lies in the future of each function that it goes through.
     let overflow = pin!(ctx.capabilities.files.overflow());
     let mut store = store(ready, ctx);
     let meter = Arc::clone(&store.data().meter);
     let result = {
-        let attempt = pin!(tokio::time::timeout_at(meter.deadline(), execute(&mut store, ready, &call)));
+        let attempt = pin!(tokio::time::timeout_at(
+            meter.deadline(),
+            execute(&mut store, ready, &call)
+        ));
         let attempt = async move {
             tokio::select! {
                 biased;
@@ -76,13 +85,26 @@ async fn finished(
         // A choice changes nothing, whatever its maker wrote.
         return Ok(returned);
     }
-    let (files, blobs) = ctx.capabilities.files.finish().await.map_err(|why| fault::of_files(why, ctx))?;
-    Ok(Returned { files, blobs, ..returned })
+    let (files, blobs) = ctx
+        .capabilities
+        .files
+        .finish()
+        .await
+        .map_err(|why| fault::of_files(why, ctx))?;
+    Ok(Returned {
+        files,
+        blobs,
+        ..returned
+    })
 }
 
 fn ended(result: Result<Returned, Fault>, ctx: &Ctx) -> Ended {
     let cpu_us = u64::try_from(ctx.meter.spent().as_micros()).unwrap_or(u64::MAX);
-    let usage = Usage { cpu_us, peak_memory_bytes: ctx.memory.peak(), host_calls: ctx.calls() };
+    let usage = Usage {
+        cpu_us,
+        peak_memory_bytes: ctx.memory.peak(),
+        host_calls: ctx.calls(),
+    };
     Ended { result, usage }
 }
 
@@ -98,7 +120,9 @@ pub(super) fn store(ready: &Ready, mut ctx: Ctx) -> Store<Ctx> {
     store.epoch_deadline_callback(|context| Ok(context.data().meter.tick()?));
     if let Some(fuel) = fuel {
         // Fails only where fuel is not counted; then the component was loaded without it.
-        store.set_fuel(fuel).expect("a call with a fuel limit uses a component loaded for it");
+        store
+            .set_fuel(fuel)
+            .expect("a call with a fuel limit uses a component loaded for it");
     }
     store
 }
@@ -113,15 +137,25 @@ enum Given {
 }
 
 /// Instantiates and calls. The inner error is the guest's own failure.
-async fn execute(store: &mut Store<Ctx>, ready: &Ready, call: &Call) -> wasmtime::Result<Result<Given, Fault>> {
+async fn execute(
+    store: &mut Store<Ctx>,
+    ready: &Ready,
+    call: &Call,
+) -> wasmtime::Result<Result<Given, Fault>> {
     let instance = ready.instantiate(&mut *store).await?;
     let attempt = convert::attempt(call);
     let given = match &call.entry {
         Entry::Run { .. } if let Some(function) = &call.plugin.function => {
             let callee = (&mut *store, &instance);
-            plain::call(callee, ready.functions(), (function, call)).await?.map(Given::Made)
+            plain::call(callee, ready.functions(), (function, call))
+                .await?
+                .map(Given::Made)
         }
-        Entry::Run { action, index, task } => {
+        Entry::Run {
+            action,
+            index,
+            task,
+        } => {
             let input = convert::input(call, action, *index, task.as_ref());
             let Some(run) = ready.run() else {
                 return Ok(Err(lacks("handler")));
@@ -145,7 +179,9 @@ async fn execute(store: &mut Store<Ctx>, ready: &Ready, call: &Call) -> wasmtime
             };
             let situation = convert::situation(call, *round, candidates);
             let choose = instance.get_typed_func::<Choosing<'_>, Choose>(&mut *store, choose)?;
-            let (result,) = choose.call_async(&mut *store, (&attempt, &situation)).await?;
+            let (result,) = choose
+                .call_async(&mut *store, (&attempt, &situation))
+                .await?;
             result.map(Given::Choice)
         }
     };
@@ -153,7 +189,10 @@ async fn execute(store: &mut Store<Ctx>, ready: &Ready, call: &Call) -> wasmtime
 }
 
 fn lacks(interface: &str) -> Fault {
-    Fault::new(FaultKind::Error, format!("the component does not export `{interface}`"))
+    Fault::new(
+        FaultKind::Error,
+        format!("the component does not export `{interface}`"),
+    )
 }
 
 /// Looks at what the guest returned and puts it together with what it did on the way.
@@ -167,14 +206,21 @@ fn returned(given: Given, call: &Call, ctx: &mut Ctx) -> Result<Returned, Fault>
             Value::Tasks(tasks)
         }
         Given::Output(output) => {
-            let draft = convert::output(output)
-                .map_err(|error| fault::of_output(format!("the output's `data` is {error}"), ctx))?;
+            let draft = convert::output(output).map_err(|error| {
+                fault::of_output(format!("the output's `data` is {error}"), ctx)
+            })?;
             Value::Output(fitting(draft, call, ctx)?)
         }
         Given::Made(draft) => Value::Output(fitting(draft, call, ctx)?),
     };
     let (emissions, writes) = ctx.take_effects();
-    Ok(Returned { value, emissions, writes, files: Vec::new(), blobs: Blobs::new() })
+    Ok(Returned {
+        value,
+        emissions,
+        writes,
+        files: Vec::new(),
+        blobs: Blobs::new(),
+    })
 }
 
 /// An output within its limit that follows its schema.
@@ -192,5 +238,7 @@ fn fits_schema(draft: &Draft, call: &Call) -> Result<(), String> {
     let Some(data) = &draft.data else {
         return Err("the output has no `data`, and `output_schema` asks for it".into());
     };
-    schema.check(&data.value()).map_err(|why| format!("the output's `data` breaks `output_schema`: {why}"))
+    schema
+        .check(&data.value())
+        .map_err(|why| format!("the output's `data` breaks `output_schema`: {why}"))
 }

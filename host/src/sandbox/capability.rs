@@ -47,7 +47,10 @@ impl Capabilities {
     pub(super) fn new(call: &Call, gateway: &Gateway) -> Self {
         let grants = &call.plugin.grants;
         let files = Files::new(&grants.dirs, &call.view, Some(gateway.clone()));
-        Self { variables: call.plugin.variables.clone(), ..Self::of(grants, files) }
+        Self {
+            variables: call.plugin.variables.clone(),
+            ..Self::of(grants, files)
+        }
     }
 
     pub(super) fn none() -> Self {
@@ -73,7 +76,9 @@ impl Capabilities {
     }
 
     fn wasi(&mut self) -> &mut Wasi {
-        self.wasi.as_mut().expect("a component that imports WASI was given it")
+        self.wasi
+            .as_mut()
+            .expect("a component that imports WASI was given it")
     }
 
     /// Hands on what the guest wrote to its streams without ending the line.
@@ -91,12 +96,16 @@ impl Capabilities {
             && !grant.has(model)
         {
             let model: String = model.chars().take(64).collect();
-            return Err(format!("model `{model}` is not granted; add it to `allow.llm.models`"));
+            return Err(format!(
+                "model `{model}` is not granted; add it to `allow.llm.models`"
+            ));
         }
         if let Some(limit) = grant.calls
             && self.llm_calls >= limit
         {
-            return Err(format!("all granted calls ({limit}) are used up; raise `allow.llm.calls`"));
+            return Err(format!(
+                "all granted calls ({limit}) are used up; raise `allow.llm.calls`"
+            ));
         }
         self.llm_calls += 1;
         Ok(())
@@ -108,10 +117,20 @@ fn sound(request: &llm::Request) -> Result<(), types::HostError> {
     let length = request.bytes();
     if length > PROMPT_BYTES {
         let (length, limit) = (bytes(length as u64), bytes(PROMPT_BYTES as u64));
-        return Err(invalid(format!("cannot ask the model: the request is {length}, at most {limit} are sent")));
+        return Err(invalid(format!(
+            "cannot ask the model: the request is {length}, at most {limit} are sent"
+        )));
     }
-    let schemas = request.tools.iter().map(|tool| ("a tool's `parameters`", &tool.parameters));
-    let schemas = schemas.chain(request.output_schema.iter().map(|schema| ("`output-schema`", schema)));
+    let schemas = request
+        .tools
+        .iter()
+        .map(|tool| ("a tool's `parameters`", &tool.parameters));
+    let schemas = schemas.chain(
+        request
+            .output_schema
+            .iter()
+            .map(|schema| ("`output-schema`", schema)),
+    );
     let calls = request.messages.iter().flat_map(|turn| &turn.tool_calls);
     let calls = calls.map(|call| ("a tool call's `arguments`", &call.arguments));
     for (name, text) in schemas.chain(calls) {
@@ -120,7 +139,9 @@ fn sound(request: &llm::Request) -> Result<(), types::HostError> {
         }
     }
     if request.temperature.is_some_and(|t| !t.is_finite()) {
-        return Err(invalid("cannot ask the model: `temperature` is not a number"));
+        return Err(invalid(
+            "cannot ask the model: `temperature` is not a number",
+        ));
     }
     Ok(())
 }
@@ -149,7 +170,10 @@ impl Ctx {
         if !allowed.is_empty() {
             match self.ask(function, Ask::Complete(allowed)).await? {
                 None => {
-                    return Ok(refusals.iter().map(|_| Err(undescribed(function))).collect());
+                    return Ok(refusals
+                        .iter()
+                        .map(|_| Err(undescribed(function)))
+                        .collect());
                 }
                 Some(Answer::Replies(answered)) => replies = answered,
                 Some(other) => unexpected(function, &other),
@@ -184,7 +208,10 @@ impl wit_llm::Host for Ctx {
         self.count("llm.complete-many", count)?;
         if requests.len() > MANY {
             let message = format!("asked for {count} replies at once; at most {MANY} are given");
-            return Ok(requests.iter().map(|_| Err(invalid(message.clone()))).collect());
+            return Ok(requests
+                .iter()
+                .map(|_| Err(invalid(message.clone())))
+                .collect());
         }
         self.complete_all("llm.complete-many", requests).await
     }

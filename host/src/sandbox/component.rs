@@ -133,7 +133,11 @@ impl WasmSandbox {
     /// Returns whether compiled code of a component is kept, so that loading it takes no time.
     pub fn is_compiled(&self, digest: &Digest, metering: Metering) -> bool {
         let engine = self.inner.engines.get(metering);
-        engine.is_ok_and(|engine| self.inner.cache.holds(&self.inner.cache.key(digest, engine)))
+        engine.is_ok_and(|engine| {
+            self.inner
+                .cache
+                .holds(&self.inner.cache.key(digest, engine))
+        })
     }
 
     fn with_cache(cache: Cache, work: Work) -> Result<Self, SandboxError> {
@@ -148,7 +152,10 @@ impl WasmSandbox {
 
     /// With nothing loaded yet.
     fn of(inner: Arc<Inner>) -> Self {
-        Self { inner, held: Arc::default() }
+        Self {
+            inner,
+            held: Arc::default(),
+        }
     }
 
     /// Where attempts get their memory.
@@ -171,7 +178,12 @@ impl WasmSandbox {
 
     /// As `load`, with a component's own limits on its size, on the time to compile it in, and on what it takes to
     /// describe itself, where it has not done so before.
-    pub fn load_within(&self, bytes: &[u8], metering: Metering, limits: &Limits) -> Result<Loaded, LoadError> {
+    pub fn load_within(
+        &self,
+        bytes: &[u8],
+        metering: Metering,
+        limits: &Limits,
+    ) -> Result<Loaded, LoadError> {
         self.load_as(digest_of(bytes), bytes, (metering, limits))
     }
 
@@ -203,8 +215,8 @@ impl WasmSandbox {
         config: &Json,
     ) -> Result<(), FunctionError> {
         let component = self.held.get(digest, metering);
-        let component =
-            component.expect("a component is loaded, with its metering, before a function of it is checked");
+        let component = component
+            .expect("a component is loaded, with its metering, before a function of it is checked");
         component.ready.functions().check(function, config)
     }
 
@@ -219,7 +231,10 @@ impl WasmSandbox {
         compile::check_size(bytes, limits)?;
         let shelved = match self.shelved(&digest, metering) {
             Some(shelved) => shelved,
-            None => self.put(metering, self.make_ready(bytes, &digest, (metering, limits))?),
+            None => self.put(
+                metering,
+                self.make_ready(bytes, &digest, (metering, limits))?,
+            ),
         };
         match wanted {
             Use::Action => shelved.ready.check_handler()?,
@@ -253,7 +268,10 @@ impl WasmSandbox {
         let key = self.inner.cache.key(digest, engine);
         let kept = || {
             let (component, manifest) = self.cached(engine, &key)?;
-            Some(Ready::new(&component, bytes, metering).map(|ready| shelve(ready, digest, manifest)))
+            Some(
+                Ready::new(&component, bytes, metering)
+                    .map(|ready| shelve(ready, digest, manifest)),
+            )
         };
         if let Some(kept) = kept() {
             return kept;
@@ -267,8 +285,16 @@ impl WasmSandbox {
         let component = compile::compile(engine, bytes, limits)?;
         let ready = Ready::new(&component, bytes, metering)?;
         let manifest = {
-            let _alone = self.inner.describing.lock().unwrap_or_else(PoisonError::into_inner);
-            if ready.exports().handler { describe::ask(&ready, limits)? } else { Manifest::default() }
+            let _alone = self
+                .inner
+                .describing
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            if ready.exports().handler {
+                describe::ask(&ready, limits)?
+            } else {
+                Manifest::default()
+            }
         };
         if let (Ok(code), Ok(manifest)) = (component.serialize(), serde_json::to_vec(&manifest)) {
             self.inner.cache.put(&key, &manifest, &code);
@@ -291,7 +317,8 @@ impl Sandbox for WasmSandbox {
             Some(_) => Metering::Fuel,
         };
         let component = self.held.get(&call.digest, metering);
-        let component = component.expect("a component is loaded, with its metering, before it is called");
+        let component =
+            component.expect("a component is loaded, with its metering, before it is called");
         if let Some(script) = &component.script {
             call.plugin = Arc::new(script.configure(&call.plugin));
         }
@@ -309,6 +336,14 @@ impl Sandbox for WasmSandbox {
 }
 
 fn shelve(ready: Ready, digest: &Digest, manifest: Manifest) -> Shelved {
-    let loaded = Loaded { digest: digest.clone(), exports: ready.exports(), manifest: Arc::new(manifest) };
-    Shelved { ready: Arc::new(ready), loaded, script: None }
+    let loaded = Loaded {
+        digest: digest.clone(),
+        exports: ready.exports(),
+        manifest: Arc::new(manifest),
+    };
+    Shelved {
+        ready: Arc::new(ready),
+        loaded,
+        script: None,
+    }
 }

@@ -16,7 +16,10 @@ use crate::services::llm;
 const EMISSION_BYTES: u64 = 128;
 
 pub(super) fn attempt(call: &Call) -> types::Attempt {
-    types::Attempt { number: call.attempt, idempotency_key: call.idempotency_key.clone() }
+    types::Attempt {
+        number: call.attempt,
+        idempotency_key: call.idempotency_key.clone(),
+    }
 }
 
 pub(super) fn input(call: &Call, action: &str, index: u32, task: Option<&Task>) -> types::Input {
@@ -27,7 +30,10 @@ pub(super) fn input(call: &Call, action: &str, index: u32, task: Option<&Task>) 
         config: call.plugin.config.as_str().to_owned(),
         news: messages(&call.news),
         outputs: messages(&call.outputs),
-        task: task.map(|task| types::Task { text: task.text.clone(), action: task.action.clone() }),
+        task: task.map(|task| types::Task {
+            text: task.text.clone(),
+            action: task.action.clone(),
+        }),
     }
 }
 
@@ -60,7 +66,10 @@ pub(super) fn messages(messages: &[Arc<Message>]) -> Vec<types::Message> {
     let message = |message: &Arc<Message>| types::Message {
         id: message.id.0.clone(),
         content: message.content.clone(),
-        data: message.instruct.as_ref().map(|i| i.value.as_str().to_owned()),
+        data: message
+            .instruct
+            .as_ref()
+            .map(|i| i.value.as_str().to_owned()),
         cause_by: message.cause_by.clone(),
         sent_from: message.sent_from.clone(),
         send_to: message.send_to.clone(),
@@ -89,12 +98,18 @@ pub(super) fn emission(emission: environment::Emission) -> Result<Draft, JsonErr
 }
 
 fn route(hops: Vec<types::Hop>) -> Vec<Hop> {
-    let hop = |hop: types::Hop| Hop { from: hop.from, to: hop.to };
+    let hop = |hop: types::Hop| Hop {
+        from: hop.from,
+        to: hop.to,
+    };
     hops.into_iter().map(hop).collect()
 }
 
 pub(super) fn tasks(tasks: Vec<types::Task>) -> Vec<Task> {
-    let task = |task: types::Task| Task { text: task.text, action: task.action };
+    let task = |task: types::Task| Task {
+        text: task.text,
+        action: task.action,
+    };
     tasks.into_iter().map(task).collect()
 }
 
@@ -112,8 +127,11 @@ pub(super) fn emission_bytes(emission: &Draft) -> u64 {
 pub(super) fn draft_bytes(draft: &Draft) -> u64 {
     let data = draft.data.as_ref().map_or(0, |data| data.as_str().len());
     let cause = draft.cause_by.as_ref().map_or(0, String::len);
-    let route: u64 =
-        draft.route.iter().map(|hop| item_bytes(&hop.from) + hop.to.iter().map(|to| item_bytes(to)).sum::<u64>()).sum();
+    let route: u64 = draft
+        .route
+        .iter()
+        .map(|hop| item_bytes(&hop.from) + hop.to.iter().map(|to| item_bytes(to)).sum::<u64>())
+        .sum();
     let to: u64 = draft.to.iter().map(|to| item_bytes(to)).sum();
     (draft.content.len() + data + cause) as u64 + to + route
 }
@@ -121,7 +139,10 @@ pub(super) fn draft_bytes(draft: &Draft) -> u64 {
 /// What planned tasks count toward the output limit.
 pub(super) fn tasks_bytes(tasks: &[Task]) -> u64 {
     let name = |task: &Task| task.action.as_deref().map_or(0, item_bytes);
-    tasks.iter().map(|task| item_bytes(&task.text) + name(task)).sum()
+    tasks
+        .iter()
+        .map(|task| item_bytes(&task.text) + name(task))
+        .sum()
 }
 
 /// What one text of a list counts toward the output limit.
@@ -138,7 +159,10 @@ pub(super) fn host_error(error: HostError) -> types::HostError {
         HostErrorKind::OutOfBudget => types::HostErrorKind::OutOfBudget,
         HostErrorKind::Expired => types::HostErrorKind::Expired,
     };
-    types::HostError { kind, message: error.message }
+    types::HostError {
+        kind,
+        message: error.message,
+    }
 }
 
 pub(super) fn manifest(manifest: handler::Manifest) -> Manifest {
@@ -159,8 +183,11 @@ pub(super) fn request(request: wit_llm::Request) -> llm::Request {
         tool_calls: turn.tool_calls.into_iter().map(tool_call).collect(),
         tool_call_id: turn.tool_call_id,
     };
-    let tool =
-        |tool: wit_llm::Tool| llm::Tool { name: tool.name, description: tool.description, parameters: tool.parameters };
+    let tool = |tool: wit_llm::Tool| llm::Tool {
+        name: tool.name,
+        description: tool.description,
+        parameters: tool.parameters,
+    };
     llm::Request {
         model: request.model,
         messages: request.messages.into_iter().map(turn).collect(),
@@ -183,16 +210,27 @@ fn speaker(speaker: wit_llm::Speaker) -> llm::Speaker {
 }
 
 fn tool_call(call: wit_llm::ToolCall) -> llm::ToolCall {
-    llm::ToolCall { id: call.id, name: call.name, arguments: call.arguments }
+    llm::ToolCall {
+        id: call.id,
+        name: call.name,
+        arguments: call.arguments,
+    }
 }
 
 pub(super) fn reply(reply: llm::Reply) -> wit_llm::Reply {
-    let tool_call = |call: llm::ToolCall| wit_llm::ToolCall { id: call.id, name: call.name, arguments: call.arguments };
+    let tool_call = |call: llm::ToolCall| wit_llm::ToolCall {
+        id: call.id,
+        name: call.name,
+        arguments: call.arguments,
+    };
     wit_llm::Reply {
         text: reply.text,
         data: reply.data,
         tool_calls: reply.tool_calls.into_iter().map(tool_call).collect(),
         model: reply.model,
-        usage: wit_llm::Usage { input_tokens: reply.input_tokens, output_tokens: reply.output_tokens },
+        usage: wit_llm::Usage {
+            input_tokens: reply.input_tokens,
+            output_tokens: reply.output_tokens,
+        },
     }
 }

@@ -121,7 +121,12 @@ impl Ctx {
     /// For a component that imports WASI; its randomness follows from `seed`.
     pub(super) fn add_wasi(&mut self, grants: &Grants, seed: &str) {
         let (files, variables) = (&self.capabilities.files, &self.capabilities.variables);
-        let wasi = Wasi::new((grants, variables), seed, &self.log, (files.opened(), files.own()));
+        let wasi = Wasi::new(
+            (grants, variables),
+            seed,
+            &self.log,
+            (files.opened(), files.own()),
+        );
         self.capabilities.add_wasi(wasi);
     }
 
@@ -141,7 +146,11 @@ impl Ctx {
         self.calls = self.calls.saturating_add(calls);
         let limit = self.limits.host_calls;
         if self.calls > limit {
-            return Err(Stop::HostCalls { limit, function, asked: self.calls });
+            return Err(Stop::HostCalls {
+                limit,
+                function,
+                asked: self.calls,
+            });
         }
         Ok(())
     }
@@ -151,7 +160,11 @@ impl Ctx {
         let limit = self.limits.host_bytes;
         self.exchanged_bytes = self.exchanged_bytes.saturating_add(bytes);
         if self.exchanged_bytes > limit {
-            return Err(Stop::HostBytes { limit, function, asked: Some(self.exchanged_bytes) });
+            return Err(Stop::HostBytes {
+                limit,
+                function,
+                asked: Some(self.exchanged_bytes),
+            });
         }
         Ok(())
     }
@@ -176,19 +189,31 @@ impl Ctx {
     }
 
     /// Asks the driver. None while a component describes itself.
-    pub(super) async fn ask(&mut self, function: &'static str, ask: Ask) -> Result<Option<Answer>, Stop> {
+    pub(super) async fn ask(
+        &mut self,
+        function: &'static str,
+        ask: Ask,
+    ) -> Result<Option<Answer>, Stop> {
         self.count_bytes(function, ask.bytes())?;
         let Some(gateway) = &self.gateway else {
             return Ok(None);
         };
         let limit = self.limits.host_bytes;
         let allowance = Allowance::of(limit.saturating_sub(self.exchanged_bytes));
-        let Some(answer) = self.meter.by_deadline(function, gateway.ask_within(ask, allowance)).await? else {
+        let Some(answer) = self
+            .meter
+            .by_deadline(function, gateway.ask_within(ask, allowance))
+            .await?
+        else {
             return Err(Stop::Interrupted);
         };
         if answer.is_beyond_limit() {
             // Said without a number, which would be another one each time, and another one when it is replayed.
-            return Err(Stop::HostBytes { limit, function, asked: None });
+            return Err(Stop::HostBytes {
+                limit,
+                function,
+                asked: None,
+            });
         }
         self.count_bytes(function, answer.bytes())?;
         if let Some(refusal) = answer.refusal() {
@@ -210,13 +235,17 @@ impl Ctx {
 
     /// Refuses the host call that is being made, which needs this grant.
     pub(super) fn deny(&mut self, grant: Grant, message: impl Into<String>) -> types::HostError {
-        self.refuse(HostError::new(HostErrorKind::Denied, message).caused_by(FaultCause::NotGranted(grant)))
+        self.refuse(
+            HostError::new(HostErrorKind::Denied, message).caused_by(FaultCause::NotGranted(grant)),
+        )
     }
 
     pub(super) fn refuse_effects(&self) -> Result<(), types::HostError> {
         match self.effects {
             Effects::Kept => Ok(()),
-            Effects::Refused => Err(invalid("nothing can be emitted or written here: a choice changes nothing")),
+            Effects::Refused => Err(invalid(
+                "nothing can be emitted or written here: a choice changes nothing",
+            )),
         }
     }
 }
@@ -242,7 +271,9 @@ pub(super) fn name_fits(what: &str, name: &str) -> Result<(), types::HostError> 
         return Ok(());
     }
     let length = name.len();
-    Err(invalid(format!("the {what} is {length} bytes long; at most {NAME_BYTES} are taken")))
+    Err(invalid(format!(
+        "the {what} is {length} bytes long; at most {NAME_BYTES} are taken"
+    )))
 }
 
 impl types::Host for Ctx {}
@@ -253,7 +284,10 @@ impl environment::Host for Ctx {
         if let Err(refusal) = self.refuse_effects() {
             return Ok(Err(refusal));
         }
-        self.count_bytes("environment.emit", convert::handed_bytes(&emission.content, emission.data.as_deref()))?;
+        self.count_bytes(
+            "environment.emit",
+            convert::handed_bytes(&emission.content, emission.data.as_deref()),
+        )?;
         let draft = match convert::emission(emission) {
             Ok(draft) => draft,
             Err(error) => return Ok(Err(invalid(format!("cannot emit: `data` is {error}")))),
@@ -269,7 +303,11 @@ impl memory::Host for Ctx {
         self.remember("memory.recent", limit, None).await
     }
 
-    async fn by_label(&mut self, label: String, limit: u32) -> wasmtime::Result<Vec<types::Message>> {
+    async fn by_label(
+        &mut self,
+        label: String,
+        limit: u32,
+    ) -> wasmtime::Result<Vec<types::Message>> {
         self.remember("memory.by-label", limit, Some(label)).await
     }
 }
@@ -323,7 +361,10 @@ impl clock::Host for Ctx {
         const NAME: &str = "clock.sleep";
         self.count(NAME, 1)?;
         let duration = Duration::from_millis(duration_ms.into());
-        Ok(self.meter.by_deadline(NAME, tokio::time::sleep(duration)).await?)
+        Ok(self
+            .meter
+            .by_deadline(NAME, tokio::time::sleep(duration))
+            .await?)
     }
 }
 
@@ -332,7 +373,9 @@ impl random::Host for Ctx {
         const NAME: &str = "random.bytes";
         self.count(NAME, 1)?;
         if length > RANDOM_BYTES {
-            let message = format!("asked for {length} random bytes; at most {RANDOM_BYTES} are given at once");
+            let message = format!(
+                "asked for {length} random bytes; at most {RANDOM_BYTES} are given at once"
+            );
             return Ok(Err(invalid(message)));
         }
         match self.ask(NAME, Ask::Random { length }).await? {

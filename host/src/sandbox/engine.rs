@@ -7,8 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use wasmtime::{
-    Config, Enabled, Engine, EngineWeak, InstanceAllocationStrategy, PoolingAllocationConfig, WasmBacktraceDetails,
-    WasmFeatures,
+    Config, Enabled, Engine, EngineWeak, InstanceAllocationStrategy, PoolingAllocationConfig,
+    WasmBacktraceDetails, WasmFeatures,
 };
 
 use super::SandboxError;
@@ -60,7 +60,11 @@ pub enum Metering {
 impl Metering {
     /// What calls within these limits need.
     pub fn of(limits: &Limits) -> Self {
-        if limits.fuel.is_some() { Self::Fuel } else { Self::Plain }
+        if limits.fuel.is_some() {
+            Self::Fuel
+        } else {
+            Self::Plain
+        }
     }
 }
 
@@ -114,8 +118,18 @@ impl Engines {
         thread::Builder::new()
             .name("guest ticker".into())
             .spawn(move || tick(&engines))
-            .map_err(|e| SandboxError::Machine(format!("cannot start the thread that interrupts guests: {e}")))?;
-        Ok(Self { plain, allocation, work, fuel: OnceLock::new(), ticking })
+            .map_err(|e| {
+                SandboxError::Machine(format!(
+                    "cannot start the thread that interrupts guests: {e}"
+                ))
+            })?;
+        Ok(Self {
+            plain,
+            allocation,
+            work,
+            fuel: OnceLock::new(),
+            ticking,
+        })
     }
 
     pub(super) fn get(&self, metering: Metering) -> Result<&Engine, SandboxError> {
@@ -153,11 +167,17 @@ fn engine(metering: Metering, work: Work) -> Result<(Engine, Allocation), Sandbo
     let mut config = config(metering);
     config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(work)));
     if let Ok(pooled) = Engine::new(&config) {
-        return Ok((pooled, Allocation::Pool { attempts: work.attempts() }));
+        return Ok((
+            pooled,
+            Allocation::Pool {
+                attempts: work.attempts(),
+            },
+        ));
     }
     let frugal = Engine::new(frugal(&mut config));
-    let frugal =
-        frugal.map_err(|error| SandboxError::Machine(format!("cannot set up the WebAssembly engine: {error:#}")))?;
+    let frugal = frugal.map_err(|error| {
+        SandboxError::Machine(format!("cannot set up the WebAssembly engine: {error:#}"))
+    })?;
     Ok((frugal, Allocation::OnDemand))
 }
 
@@ -223,7 +243,10 @@ mod tests {
     fn compiled_code_is_the_same_whatever_the_work() {
         let key = |work| {
             let engines = Engines::new(work).unwrap();
-            Cache::none().key(&Digest("ab12".into()), engines.get(Metering::Plain).unwrap())
+            Cache::none().key(
+                &Digest("ab12".into()),
+                engines.get(Metering::Plain).unwrap(),
+            )
         };
         assert_eq!(key(Work::OneShot), key(Work::Teams));
     }

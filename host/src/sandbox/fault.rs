@@ -82,7 +82,9 @@ pub(super) fn of_files(why: FilesFault, ctx: &Ctx) -> Fault {
 /// Of an attempt whose wall time was used up before it began.
 pub(super) fn of_staging(ctx: &Ctx) -> Fault {
     let mut fault = of_stop(&ctx.meter.timed_out(None), ctx);
-    fault.message.push_str("\nits directories were still being copied");
+    fault
+        .message
+        .push_str("\nits directories were still being copied");
     fault
 }
 
@@ -108,21 +110,27 @@ fn of_memory(message: String) -> Fault {
 fn of_trap(trap: Trap, ctx: &Ctx) -> Fault {
     match trap {
         Trap::OutOfFuel => {
-            let message = format!("limit of {} units of fuel reached", ctx.limits.fuel.unwrap_or_default());
+            let message = format!(
+                "limit of {} units of fuel reached",
+                ctx.limits.fuel.unwrap_or_default()
+            );
             let message = ctx.reached(Reached::at(Limit::Fuel), message);
             Fault::new(FaultKind::Fuel, message).caused_by(FaultCause::FuelLimit)
         }
         Trap::StackOverflow => {
             let size = bytes(STACK_BYTES as u64);
-            let message =
-                format!("call stack exhausted: the action recurses too deeply for its {size}, or without end");
+            let message = format!(
+                "call stack exhausted: the action recurses too deeply for its {size}, or without end"
+            );
             Fault::new(FaultKind::Stack, message)
         }
         // How a guest's allocator gives up after its memory could not grow.
-        Trap::UnreachableCodeReached | Trap::MemoryOutOfBounds | Trap::TableOutOfBounds => match refusal(ctx) {
-            Some(refusal) => of_memory(format!("{refusal}\n{}", told(trap))),
-            None => Fault::new(FaultKind::Trap, told(trap)),
-        },
+        Trap::UnreachableCodeReached | Trap::MemoryOutOfBounds | Trap::TableOutOfBounds => {
+            match refusal(ctx) {
+                Some(refusal) => of_memory(format!("{refusal}\n{}", told(trap))),
+                None => Fault::new(FaultKind::Trap, told(trap)),
+            }
+        }
         _ => Fault::new(FaultKind::Trap, told(trap)),
     }
 }
@@ -152,12 +160,16 @@ const TRANSFER_REFUSED: &str = "too much data is being copied between the host a
 /// Errors that are neither ours nor traps: what could not be instantiated or handed over.
 fn of_other(error: &wasmtime::Error, ctx: &Ctx) -> Fault {
     if let Some(exit) = error.downcast_ref::<wasmtime_wasi::I32Exit>() {
-        return Fault::new(FaultKind::Trap, format!("the action ended itself with exit code {}", exit.0));
+        return Fault::new(
+            FaultKind::Trap,
+            format!("the action ended itself with exit code {}", exit.0),
+        );
     }
     let cause = error.root_cause().to_string();
     if cause == TRANSFER_REFUSED {
         let limit = bytes(transfer_bytes(ctx.limits.memory_bytes) as u64);
-        let message = format!("handed over more than {limit} at once, more than its memory can hold");
+        let message =
+            format!("handed over more than {limit} at once, more than its memory can hold");
         let message = ctx.reached(Reached::at(Limit::Memory), message);
         return Fault::new(FaultKind::OutputLimit, message).caused_by(FaultCause::Limit);
     }
@@ -179,29 +191,48 @@ pub(super) fn transfer_bytes(memory_bytes: u64) -> usize {
 fn lines(frames: &[FrameInfo], sources: &Sources) -> Vec<String> {
     let place = |info: &FrameInfo| {
         let offset = info.module_offset().unwrap_or_default();
-        Place { offset, function: offset - info.func_offset().unwrap_or_default() }
+        Place {
+            offset,
+            function: offset - info.func_offset().unwrap_or_default(),
+        }
     };
     let symbols = sources.at(&frames.iter().map(place).collect::<Vec<_>>());
     let all: Vec<(&FrameInfo, Vec<Symbol>)> = frames.iter().zip(symbols).collect();
-    let is_named = |(info, symbols): &&(&FrameInfo, Vec<Symbol>)| info.func_name().is_some() || !symbols.is_empty();
+    let is_named = |(info, symbols): &&(&FrameInfo, Vec<Symbol>)| {
+        info.func_name().is_some() || !symbols.is_empty()
+    };
     let mut shown: Vec<_> = all.iter().filter(is_named).collect();
     if shown.is_empty() {
         shown = all.iter().collect();
     }
-    shown.into_iter().flat_map(|(info, symbols)| frame(info, symbols)).take(FRAMES).collect()
+    shown
+        .into_iter()
+        .flat_map(|(info, symbols)| frame(info, symbols))
+        .take(FRAMES)
+        .collect()
 }
 
 /// One line for each function, inlined ones too: `name (file:line)` or `name (module+0xoffset)`.
 fn frame(frame: &FrameInfo, symbols: &[Symbol]) -> Vec<String> {
     let module = cut(frame.module().name().unwrap_or("module"));
-    let place = frame.module_offset().map_or_else(|| module.clone(), |offset| format!("{module}+{offset:#x}"));
-    let own = frame.func_name().map_or_else(|| format!("function {}", frame.func_index()), demangled);
+    let place = frame
+        .module_offset()
+        .map_or_else(|| module.clone(), |offset| format!("{module}+{offset:#x}"));
+    let own = frame
+        .func_name()
+        .map_or_else(|| format!("function {}", frame.func_index()), demangled);
     if symbols.is_empty() {
         return vec![format!("{own} ({place})")];
     }
     let symbol = |symbol: &Symbol| {
-        let name = symbol.name.as_deref().map_or_else(|| own.clone(), demangled);
-        format!("{name} ({})", symbol.source.as_deref().map_or_else(|| place.clone(), cut))
+        let name = symbol
+            .name
+            .as_deref()
+            .map_or_else(|| own.clone(), demangled);
+        format!(
+            "{name} ({})",
+            symbol.source.as_deref().map_or_else(|| place.clone(), cut)
+        )
     };
     symbols.iter().map(symbol).collect()
 }

@@ -81,7 +81,10 @@ impl Stop {
             Self::Cpu(_) => Some(Reached::at(Limit::Cpu)),
             Self::Timeout { .. } => Some(Reached::at(Limit::Timeout)),
             Self::HostCalls { asked, .. } => Some(Reached::by(Limit::HostCalls, (*asked).into())),
-            Self::HostBytes { asked, .. } => Some(Reached { limit: Limit::HostBytes, asked: *asked }),
+            Self::HostBytes { asked, .. } => Some(Reached {
+                limit: Limit::HostBytes,
+                asked: *asked,
+            }),
             Self::Output { asked, .. } => Some(Reached::by(Limit::Output, *asked)),
             Self::Interrupted => None,
         }
@@ -130,8 +133,14 @@ impl Meter {
     }
 
     /// Waits no longer than the attempt may take. Ending it here, inside the call, shows where the guest hung.
-    pub(super) async fn by_deadline<F: Future>(&self, function: &'static str, wait: F) -> Result<F::Output, Stop> {
-        tokio::time::timeout_at(self.deadline(), wait).await.map_err(|_| self.timed_out(Some(function)))
+    pub(super) async fn by_deadline<F: Future>(
+        &self,
+        function: &'static str,
+        wait: F,
+    ) -> Result<F::Output, Stop> {
+        tokio::time::timeout_at(self.deadline(), wait)
+            .await
+            .map_err(|_| self.timed_out(Some(function)))
     }
 
     /// Processor time so far, for when nothing is being polled.
@@ -172,7 +181,9 @@ impl Meter {
 fn thread_ns() -> u64 {
     let spent = clock_gettime(ClockId::ThreadCPUTime);
     let (seconds, nanoseconds) = (spent.tv_sec.unsigned_abs(), spent.tv_nsec.unsigned_abs());
-    seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds)
+    seconds
+        .saturating_mul(1_000_000_000)
+        .saturating_add(nanoseconds)
 }
 
 /// A size for people: `64 MiB`, `33.1 MiB`. Rounded up, so that what is over a limit also looks it.

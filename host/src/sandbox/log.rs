@@ -36,12 +36,23 @@ pub(super) struct Log {
 impl Log {
     pub(super) fn new(role: &str, plugin: &Arc<Plugin>) -> Self {
         let limit = plugin.limits.log_bytes;
-        Self { role: role.to_owned(), plugin: Some(Arc::clone(plugin)), ..Self::describing(limit) }
+        Self {
+            role: role.to_owned(),
+            plugin: Some(Arc::clone(plugin)),
+            ..Self::describing(limit)
+        }
     }
 
     /// For a component that describes itself.
     pub(super) fn describing(limit: u64) -> Self {
-        Self { role: "describe".into(), limit, plugin: None, left: limit, cut: false, tail: VecDeque::new() }
+        Self {
+            role: "describe".into(),
+            limit,
+            plugin: None,
+            left: limit,
+            cut: false,
+            tail: VecDeque::new(),
+        }
     }
 
     /// Takes a text of one or more lines.
@@ -78,7 +89,10 @@ impl Log {
 
     fn note(&self) -> String {
         let limit = bytes(self.limit);
-        let advice = self.plugin.as_ref().map(|plugin| format!("; {}", plugin.advice.on(Reached::at(Limit::Log))));
+        let advice = self
+            .plugin
+            .as_ref()
+            .map(|plugin| format!("; {}", plugin.advice.on(Reached::at(Limit::Log))));
         let advice = advice.unwrap_or_default();
         format!("log limit of {limit} reached, the rest is cut{advice}")
     }

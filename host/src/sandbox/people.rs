@@ -12,8 +12,20 @@ impl human::Host for Ctx {
     async fn ask(&mut self, question: human::Question) -> Reply<human::Answer> {
         const NAME: &str = "human.ask";
         self.count(NAME, 1)?;
-        let human::Question { text, schema, choices, expires_s, default } = question;
-        let question = Question { text, schema, choices, expires_s, default };
+        let human::Question {
+            text,
+            schema,
+            choices,
+            expires_s,
+            default,
+        } = question;
+        let question = Question {
+            text,
+            schema,
+            choices,
+            expires_s,
+            default,
+        };
         // A question that cannot be asked is the guest's own affair: it is refused here and never recorded.
         if let Err(why) = question.check() {
             return Ok(Err(invalid(format!("cannot ask a person: {why}"))));
@@ -35,5 +47,8 @@ fn answer(answered: Answered) -> Result<human::Answer, HostError> {
             return Err(HostError::new(HostErrorKind::Expired, message));
         }
     };
-    Ok(human::Answer { value: value.as_str().to_owned(), source })
+    Ok(human::Answer {
+        value: value.as_str().to_owned(),
+        source,
+    })
 }

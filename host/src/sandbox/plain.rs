@@ -67,7 +67,9 @@ struct Function {
 
 /// Whether a function, told by its name and its first parameter, is one of a tool's and none of an author's.
 pub fn is_of_tools(name: &str, first: Option<&str>) -> bool {
-    STARTS.iter().any(|start| (start.0, Some(start.1)) == (name, first))
+    STARTS
+        .iter()
+        .any(|start| (start.0, Some(start.1)) == (name, first))
 }
 
 impl Functions {
@@ -83,10 +85,13 @@ impl Functions {
                     }
                 }
                 ComponentItem::ComponentInstance(interface) if !name.starts_with(OWN) => {
-                    let Some(parent) = component.get_export_index(None, name) else { continue };
+                    let Some(parent) = component.get_export_index(None, name) else {
+                        continue;
+                    };
                     for (inner, export) in interface.exports(engine) {
                         let index = component.get_export_index(Some(&parent), inner);
-                        if let (ComponentItem::ComponentFunc(ty), Some(index)) = (export.ty, index) {
+                        if let (ComponentItem::ComponentFunc(ty), Some(index)) = (export.ty, index)
+                        {
                             found.insert(format!("{name}#{inner}"), Function { index, ty });
                         }
                     }
@@ -94,7 +99,9 @@ impl Functions {
                 _ => {}
             }
         }
-        found.retain(|name, Function { ty, .. }| !is_of_tools(name, ty.params().next().map(|(first, _)| first)));
+        found.retain(|name, Function { ty, .. }| {
+            !is_of_tools(name, ty.params().next().map(|(first, _)| first))
+        });
         Self(found)
     }
 
@@ -102,16 +109,28 @@ impl Functions {
     pub(super) fn check(&self, function: &str, config: &Json) -> Result<(), FunctionError> {
         let Some(Function { ty, .. }) = self.0.get(function) else {
             let known = self.0.keys().cloned().collect();
-            return Err(FunctionError::Unknown { function: function.to_owned(), known });
+            return Err(FunctionError::Unknown {
+                function: function.to_owned(),
+                known,
+            });
         };
-        let params = ty.params().map(|(name, ty)| (format!("its parameter `{name}`"), ty));
+        let params = ty
+            .params()
+            .map(|(name, ty)| (format!("its parameter `{name}`"), ty));
         for (place, ty) in params.chain(ty.results().map(|ty| ("its result".to_owned(), ty))) {
             if let Some(what) = value::without_json(&ty) {
-                return Err(FunctionError::NotJson { function: function.to_owned(), place, what });
+                return Err(FunctionError::NotJson {
+                    function: function.to_owned(),
+                    place,
+                    what,
+                });
             }
         }
         let fits = arguments::check(ty, config);
-        fits.map_err(|why| FunctionError::Config { function: function.to_owned(), why })
+        fits.map_err(|why| FunctionError::Config {
+            function: function.to_owned(),
+            why,
+        })
     }
 }
 
@@ -119,9 +138,15 @@ fn listed(known: &[String]) -> String {
     if known.is_empty() {
         return "it exports no functions".into();
     }
-    let shown: Vec<String> = known.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
+    let shown: Vec<String> = known
+        .iter()
+        .take(SHOWN)
+        .map(|name| format!("`{name}`"))
+        .collect();
     let more = known.len().checked_sub(SHOWN).filter(|more| *more > 0);
-    let more = more.map(|more| format!(" and {more} more")).unwrap_or_default();
+    let more = more
+        .map(|more| format!(" and {more} more"))
+        .unwrap_or_default();
     format!("it has {}{more}", shown.join(", "))
 }
 
@@ -131,7 +156,12 @@ pub(super) async fn call(
     functions: &Functions,
     (function, call): (&str, &Call),
 ) -> wasmtime::Result<Result<Draft, Failure>> {
-    let refused = |message: String| Ok(Err(Failure { kind: FailureKind::Error, message }));
+    let refused = |message: String| {
+        Ok(Err(Failure {
+            kind: FailureKind::Error,
+            message,
+        }))
+    };
     let Some(Function { index, ty }) = functions.0.get(function) else {
         return refused(format!("the component has no function `{function}`"));
     };
@@ -143,7 +173,9 @@ pub(super) async fn call(
         return refused(format!("`{function}` of the component is no function"));
     };
     let mut results = vec![Val::Bool(false); ty.results().len()];
-    callee.call_async(&mut *store, &arguments, &mut results).await?;
+    callee
+        .call_async(&mut *store, &arguments, &mut results)
+        .await?;
     // A function has one result at most.
     Ok(match ty.results().zip(results).next() {
         None => Ok(draft(Value::Null)),
@@ -153,7 +185,10 @@ pub(super) async fn call(
 
 /// A `result` is a function's own way to fail; every other value is what it made.
 fn outcome(ty: &Type, value: Val) -> Result<Draft, Failure> {
-    let refused = |why| Failure { kind: FailureKind::Error, message: format!("the result is {why}") };
+    let refused = |why| Failure {
+        kind: FailureKind::Error,
+        message: format!("the result is {why}"),
+    };
     value::fits(&value).map_err(refused)?;
     let part = |ty: Option<Type>, value: Option<Box<Val>>| match (ty, value) {
         (Some(ty), Some(value)) => value::to_json(&ty, *value),
@@ -162,7 +197,10 @@ fn outcome(ty: &Type, value: Val) -> Result<Draft, Failure> {
     let made = match (ty, value) {
         (Type::Result(ty), Val::Result(Ok(value))) => part(ty.ok(), value),
         (Type::Result(ty), Val::Result(Err(value))) => {
-            return Err(Failure { kind: FailureKind::Error, message: text(&part(ty.err(), value)) });
+            return Err(Failure {
+                kind: FailureKind::Error,
+                message: text(&part(ty.err(), value)),
+            });
         }
         (ty, value) => value::to_json(ty, value),
     };

@@ -31,9 +31,16 @@ impl ScriptedSandbox {
     }
 
     /// The n-th attempt ends with the n-th outcome, later ones with the last. `action` is `think` for choices.
-    pub fn attempts(self, role: &str, action: &str, outcomes: Vec<Result<Returned, Fault>>) -> Self {
+    pub fn attempts(
+        self,
+        role: &str,
+        action: &str,
+        outcomes: Vec<Result<Returned, Fault>>,
+    ) -> Self {
         self.with(role, action, move |call, _| {
-            let nth = usize::try_from(call.attempt).unwrap_or(usize::MAX).saturating_sub(1);
+            let nth = usize::try_from(call.attempt)
+                .unwrap_or(usize::MAX)
+                .saturating_sub(1);
             let outcome = outcomes.get(nth).or(outcomes.last()).cloned();
             let result = outcome.unwrap_or_else(|| Ok(fallback(&call.entry)));
             Box::pin(ready(ended(result)))
@@ -54,13 +61,19 @@ impl ScriptedSandbox {
 
     /// All calls so far, in the order in which they began.
     pub fn calls(&self) -> Vec<Call> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.calls
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 
 impl Sandbox for ScriptedSandbox {
     fn call(&self, call: Call, gateway: Gateway) -> Calling {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner).push(call.clone());
+        self.calls
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(call.clone());
         let action = match &call.entry {
             Entry::Run { action, .. } | Entry::Plan { action, .. } => action.as_str(),
             Entry::Choose { .. } => THINK,
@@ -81,12 +94,21 @@ pub fn ended(result: Result<Returned, Fault>) -> Ended {
 
 /// A successful attempt that did nothing beside.
 pub fn returned(value: Value) -> Returned {
-    Returned { value, emissions: Vec::new(), writes: Vec::new(), files: Vec::new(), blobs: Blobs::new() }
+    Returned {
+        value,
+        emissions: Vec::new(),
+        writes: Vec::new(),
+        files: Vec::new(),
+        blobs: Blobs::new(),
+    }
 }
 
 fn fallback(entry: &Entry) -> Returned {
     returned(match entry {
-        Entry::Run { action, .. } => Value::Output(Draft { content: format!("{action} ok"), ..Draft::default() }),
+        Entry::Run { action, .. } => Value::Output(Draft {
+            content: format!("{action} ok"),
+            ..Draft::default()
+        }),
         Entry::Plan { .. } => Value::Tasks(Vec::new()),
         Entry::Choose { .. } => Value::Choice(-1),
     })
@@ -107,13 +129,28 @@ mod tests {
     use crate::plugin::Plugin;
 
     fn call(role: &str, action: &str, attempt: u32) -> Call {
-        let role = Profile { name: role.into(), ..Profile::default() };
-        Call { attempt, ..Call::first(Digest::from("d"), Plugin::new("a.wasm"), role, action) }
+        let role = Profile {
+            name: role.into(),
+            ..Profile::default()
+        };
+        Call {
+            attempt,
+            ..Call::first(Digest::from("d"), Plugin::new("a.wasm"), role, action)
+        }
     }
 
     fn play(sandbox: &ScriptedSandbox, call: Call) -> Result<Returned, Fault> {
         let (questions, _) = tokio::sync::mpsc::channel(1);
-        let calling = pin!(sandbox.call(call, Gateway::new(AttemptId { role: RoleId(0), serial: 0 }, questions)));
+        let calling = pin!(sandbox.call(
+            call,
+            Gateway::new(
+                AttemptId {
+                    role: RoleId(0),
+                    serial: 0
+                },
+                questions
+            )
+        ));
         match calling.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(ended) => ended.result,
             Poll::Pending => panic!("these scripts do not wait"),

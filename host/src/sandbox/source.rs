@@ -77,7 +77,9 @@ impl Budget {
 impl Sources {
     /// Keeps what a component has, unless it is too much.
     pub(super) fn of(component: &[u8]) -> Self {
-        Self { modules: modules(component).unwrap_or_default() }
+        Self {
+            modules: modules(component).unwrap_or_default(),
+        }
     }
 
     /// The functions that were at each of these places, the innermost first; none where nothing is known.
@@ -85,10 +87,15 @@ impl Sources {
         let mut budget = Budget(STEPS);
         let mut found = vec![Vec::new(); places.len()];
         for module in &self.modules {
-            let mut addresses: Vec<Address> = places.iter().map(|place| module.address(*place)).collect();
+            let mut addresses: Vec<Address> =
+                places.iter().map(|place| module.address(*place)).collect();
             if addresses.iter().any(|address| address.at.is_some()) {
                 module.look(&mut addresses, &mut budget);
-                for (found, address) in found.iter_mut().zip(addresses).filter(|(_, address)| address.at.is_some()) {
+                for (found, address) in found
+                    .iter_mut()
+                    .zip(addresses)
+                    .filter(|(_, address)| address.at.is_some())
+                {
                     *found = address.symbols;
                 }
             }
@@ -107,15 +114,22 @@ struct Address {
 impl Module {
     fn address(&self, place: Place) -> Address {
         // Modules that wasmtime made itself, to join others, have places that could be anywhere.
-        let is_here = self.code.contains(&place.offset) && self.functions.binary_search(&place.function).is_ok();
-        Address { at: is_here.then(|| (place.offset - self.code.start) as u64), symbols: Vec::new() }
+        let is_here = self.code.contains(&place.offset)
+            && self.functions.binary_search(&place.function).is_ok();
+        Address {
+            at: is_here.then(|| (place.offset - self.code.start) as u64),
+            symbols: Vec::new(),
+        }
     }
 
     /// Goes through the units, as long as an address is left and there is budget for it.
     fn look(&self, addresses: &mut [Address], budget: &mut Budget) -> Option<()> {
         let section = |id: gimli::SectionId| {
             let there = self.sections.iter().find(|(name, _)| name == id.name());
-            Ok::<_, Infallible>(EndianSlice::new(there.map_or(&[][..], |(_, bytes)| bytes), LittleEndian))
+            Ok::<_, Infallible>(EndianSlice::new(
+                there.map_or(&[][..], |(_, bytes)| bytes),
+                LittleEndian,
+            ))
         };
         let Ok(dwarf) = Dwarf::load(section);
         let mut units = dwarf.units();
@@ -124,8 +138,13 @@ impl Module {
         {
             budget.take(1)?;
             // What is wrong with one unit is no reason not to read the next.
-            let Some(unit) = Unit::read(&dwarf, header, budget) else { continue };
-            let mut open: Vec<&mut Address> = addresses.iter_mut().filter(|address| address.is_open()).collect();
+            let Some(unit) = Unit::read(&dwarf, header, budget) else {
+                continue;
+            };
+            let mut open: Vec<&mut Address> = addresses
+                .iter_mut()
+                .filter(|address| address.is_open())
+                .collect();
             if unit.covers(open.iter().filter_map(|address| address.at), budget) {
                 resolve(&unit, &mut open, budget);
             }
@@ -155,10 +174,16 @@ fn resolve(unit: &Unit<'_>, open: &mut [&mut Address], budget: &mut Budget) {
             line = scope.call;
         }
         if symbols.is_empty() {
-            address.symbols.extend(source(line).map(|source| Symbol { name: None, source: Some(source) }));
+            address.symbols.extend(source(line).map(|source| Symbol {
+                name: None,
+                source: Some(source),
+            }));
             continue;
         }
-        let named = symbols.into_iter().map(|(scope, source)| Symbol { name: unit.name_of(scope, budget), source });
+        let named = symbols.into_iter().map(|(scope, source)| Symbol {
+            name: unit.name_of(scope, budget),
+            source,
+        });
         address.symbols.extend(named);
     }
 }
@@ -176,11 +201,20 @@ fn modules(component: &[u8]) -> Option<Vec<Module>> {
     let (mut modules, mut current, mut left) = (Vec::new(), None, KEPT_BYTES);
     let (mut parser, mut outer, mut rest) = (Parser::new(0), Vec::new(), component);
     loop {
-        let Chunk::Parsed { consumed, payload } = parser.parse(rest, true).ok()? else { return None };
+        let Chunk::Parsed { consumed, payload } = parser.parse(rest, true).ok()? else {
+            return None;
+        };
         rest = rest.get(consumed..)?;
         match payload {
-            Payload::Version { encoding: Encoding::Module, .. } => {
-                current = Some(Module { code: 0..0, functions: Vec::new(), sections: Vec::new() });
+            Payload::Version {
+                encoding: Encoding::Module,
+                ..
+            } => {
+                current = Some(Module {
+                    code: 0..0,
+                    functions: Vec::new(),
+                    sections: Vec::new(),
+                });
             }
             Payload::CodeSectionStart { range, size, .. } => {
                 parser.skip_section();
@@ -192,18 +226,26 @@ fn modules(component: &[u8]) -> Option<Vec<Module>> {
             Payload::CustomSection(section) if section.name().starts_with(".debug_") => {
                 left = left.checked_sub(section.data().len())?;
                 if let Some(module) = &mut current {
-                    module.sections.push((section.name().to_owned(), section.data().to_vec()));
+                    module
+                        .sections
+                        .push((section.name().to_owned(), section.data().to_vec()));
                 }
             }
-            Payload::ModuleSection { parser: inner, .. } | Payload::ComponentSection { parser: inner, .. } => {
+            Payload::ModuleSection { parser: inner, .. }
+            | Payload::ComponentSection { parser: inner, .. } => {
                 outer.push(std::mem::replace(&mut parser, inner));
             }
             Payload::End(_) => {
-                if let Some(mut module) = current.take().filter(|module: &Module| !module.sections.is_empty()) {
+                if let Some(mut module) = current
+                    .take()
+                    .filter(|module: &Module| !module.sections.is_empty())
+                {
                     module.functions = functions(component, &module.code)?;
                     modules.push(module);
                 }
-                let Some(next) = outer.pop() else { return Some(modules) };
+                let Some(next) = outer.pop() else {
+                    return Some(modules);
+                };
                 parser = next;
             }
             _ => {}
@@ -212,6 +254,10 @@ fn modules(component: &[u8]) -> Option<Vec<Module>> {
 }
 
 fn functions(component: &[u8], code: &Range<usize>) -> Option<Vec<usize>> {
-    let reader = CodeSectionReader::new(BinaryReader::new(component.get(code.clone())?, code.start)).ok()?;
-    reader.into_iter().map(|body| Some(body.ok()?.range().start)).collect()
+    let reader =
+        CodeSectionReader::new(BinaryReader::new(component.get(code.clone())?, code.start)).ok()?;
+    reader
+        .into_iter()
+        .map(|body| Some(body.ok()?.range().start))
+        .collect()
 }

@@ -13,7 +13,12 @@ fn files(dir: &Path) -> BTreeSet<String> {
             if path.is_dir() {
                 open.push(path);
             } else {
-                found.insert(path.strip_prefix(dir).expect("it lies below").to_string_lossy().into_owned());
+                found.insert(
+                    path.strip_prefix(dir)
+                        .expect("it lies below")
+                        .to_string_lossy()
+                        .into_owned(),
+                );
             }
         }
     }
@@ -29,14 +34,28 @@ fn an_action_carries_its_name() {
         let found = files(parent.path());
         assert!(found.contains("greet-people/.gitignore"), "{found:?}");
         let readme = fs::read_to_string(dir.join("README.md")).expect("it has one");
-        assert!(readme.starts_with("# greet-people\n") && !readme.contains("{{"), "{readme}");
-        let commands = readme.split("```").nth(1).expect("its commands");
-        assert!(commands.contains(language.test) && commands.contains("\nstrata-host build\n"), "{readme}");
-        let texts: Vec<String> =
-            found.iter().map(|file| fs::read_to_string(parent.path().join(file)).expect("text")).collect();
-        assert!(texts.iter().any(|text| text.contains("greet-people")), "{}", language.name);
         assert!(
-            !texts.iter().any(|text| text.contains("{{name}}") || text.contains("{{module}}")),
+            readme.starts_with("# greet-people\n") && !readme.contains("{{"),
+            "{readme}"
+        );
+        let commands = readme.split("```").nth(1).expect("its commands");
+        assert!(
+            commands.contains(language.test) && commands.contains("\nstrata-host build\n"),
+            "{readme}"
+        );
+        let texts: Vec<String> = found
+            .iter()
+            .map(|file| fs::read_to_string(parent.path().join(file)).expect("text"))
+            .collect();
+        assert!(
+            texts.iter().any(|text| text.contains("greet-people")),
+            "{}",
+            language.name
+        );
+        assert!(
+            !texts
+                .iter()
+                .any(|text| text.contains("{{name}}") || text.contains("{{module}}")),
             "{}",
             language.name
         );
@@ -95,6 +114,12 @@ fn nothing_is_overwritten_and_nothing_half_made_is_left() {
         assert!(matches!(error, ScaffoldError::Exists { .. }), "{error}");
     }
     let absent = parent.path().join("absent");
-    assert!(matches!(action(&absent, "x", &LANGUAGES[0]), Err(ScaffoldError::File { .. })));
-    assert_eq!(files(parent.path()), BTreeSet::from(["b".to_owned(), "c".to_owned()]));
+    assert!(matches!(
+        action(&absent, "x", &LANGUAGES[0]),
+        Err(ScaffoldError::File { .. })
+    ));
+    assert_eq!(
+        files(parent.path()),
+        BTreeSet::from(["b".to_owned(), "c".to_owned()])
+    );
 }

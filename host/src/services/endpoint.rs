@@ -27,14 +27,22 @@ pub(crate) struct Unfit {
 
 /// Reads an address: `http` or `https`, with nothing in it that may be secret.
 pub(crate) fn read(text: &str, service: Service) -> Result<Url, Unfit> {
-    let unfit = |problem: &str, hint| Unfit { shown: without_secrets(text), problem: problem.to_owned(), hint };
+    let unfit = |problem: &str, hint| Unfit {
+        shown: without_secrets(text),
+        problem: problem.to_owned(),
+        hint,
+    };
     let unread = |error| match error {
         url::ParseError::RelativeUrlWithoutBase => "it is not a full URL".to_owned(),
         other => other.to_string(),
     };
-    let url = Url::parse(text).map_err(|e| unfit(&unread(e), "write it like `https://api.example.com/v1`"))?;
+    let url = Url::parse(text)
+        .map_err(|e| unfit(&unread(e), "write it like `https://api.example.com/v1`"))?;
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
-        return Err(unfit("it is no HTTP address", "begin it with `https://` or `http://`"));
+        return Err(unfit(
+            "it is no HTTP address",
+            "begin it with `https://` or `http://`",
+        ));
     }
     let elsewhere = match service {
         Service::Models => "put the key into a variable and name it under `api_key`",
@@ -44,15 +52,20 @@ pub(crate) fn read(text: &str, service: Service) -> Result<Url, Unfit> {
         return Err(unfit("it holds credentials", elsewhere));
     }
     if url.fragment().is_some() {
-        return Err(unfit("it holds a fragment", "leave out the `#` and what follows it"));
+        return Err(unfit(
+            "it holds a fragment",
+            "leave out the `#` and what follows it",
+        ));
     }
     match service {
-        Service::Models if url.query_pairs().any(|(name, _)| name != VERSION) => {
-            Err(unfit(&format!("its query holds more than `{VERSION}`"), elsewhere))
-        }
-        Service::Messages if url.query().is_some() => {
-            Err(unfit("it holds a query", "leave out the `?` and what follows it"))
-        }
+        Service::Models if url.query_pairs().any(|(name, _)| name != VERSION) => Err(unfit(
+            &format!("its query holds more than `{VERSION}`"),
+            elsewhere,
+        )),
+        Service::Messages if url.query().is_some() => Err(unfit(
+            "it holds a query",
+            "leave out the `?` and what follows it",
+        )),
         Service::Models | Service::Messages => Ok(url),
     }
 }
@@ -63,7 +76,12 @@ const COMPLETIONS: [&str; 2] = ["chat", "completions"];
 /// Returns the address of the completions below a base address, or the address itself if it is that of completions.
 pub(crate) fn completions(base_url: &str) -> Result<Url, Unfit> {
     let mut url = read(base_url, Service::Models)?;
-    let path: Vec<String> = url.path_segments().into_iter().flatten().map(str::to_owned).collect();
+    let path: Vec<String> = url
+        .path_segments()
+        .into_iter()
+        .flatten()
+        .map(str::to_owned)
+        .collect();
     let is_slash = |segment: &&String| segment.is_empty();
     let slashes = path.iter().rev().take_while(is_slash).count();
     let is_complete = path[..path.len() - slashes].ends_with(&COMPLETIONS.map(str::to_owned));
@@ -80,14 +98,18 @@ pub(crate) fn completions(base_url: &str) -> Result<Url, Unfit> {
 
 /// Whether a key can be sent there: over TLS, or to a machine that is named by its address, as guests' secrets.
 pub(crate) fn takes_keys(url: &Url) -> bool {
-    url.scheme() == "https" || !matches!(url.host(), Some(url::Host::Domain(name)) if name != "localhost")
+    url.scheme() == "https"
+        || !matches!(url.host(), Some(url::Host::Domain(name)) if name != "localhost")
 }
 
 /// An address for people, as far as it can be told. Where the credentials of one that is wrong end nobody knows: at its
 /// last `@`, at worst, also if that looks like a part of the query.
 pub(crate) fn without_secrets(text: &str) -> String {
     let (place, query) = text.split_at(text.find(['?', '#']).unwrap_or(text.len()));
-    let scheme = || text.split_once("://").map_or_else(String::new, |(scheme, _)| format!("{scheme}://"));
+    let scheme = || {
+        text.split_once("://")
+            .map_or_else(String::new, |(scheme, _)| format!("{scheme}://"))
+    };
     match place.rsplit_once('@') {
         _ if query.contains('@') => format!("{}…", scheme()),
         Some((_, rest)) => format!("{}…@{rest}", scheme()),
@@ -108,14 +130,42 @@ mod tests {
                 problem => assert_eq!(found, Err(problem.into()), "{text}"),
             }
         };
-        check("https://a.example/v1?api-version=2024-10-21", Service::Models, "");
+        check(
+            "https://a.example/v1?api-version=2024-10-21",
+            Service::Models,
+            "",
+        );
         check("https://a.example/v1", Service::Messages, "");
-        check("https://a.example/v1?key=1", Service::Models, "its query holds more than `api-version`");
-        check("https://a.example/v1?api-version=1&key=1", Service::Models, "its query holds more than `api-version`");
-        check("https://a.example/v1?s3cret", Service::Models, "its query holds more than `api-version`");
-        check("https://a.example/v1?api-version=1", Service::Messages, "it holds a query");
-        check("https://a.example/v1#x", Service::Models, "it holds a fragment");
-        check("https://me@a.example/", Service::Messages, "it holds credentials");
+        check(
+            "https://a.example/v1?key=1",
+            Service::Models,
+            "its query holds more than `api-version`",
+        );
+        check(
+            "https://a.example/v1?api-version=1&key=1",
+            Service::Models,
+            "its query holds more than `api-version`",
+        );
+        check(
+            "https://a.example/v1?s3cret",
+            Service::Models,
+            "its query holds more than `api-version`",
+        );
+        check(
+            "https://a.example/v1?api-version=1",
+            Service::Messages,
+            "it holds a query",
+        );
+        check(
+            "https://a.example/v1#x",
+            Service::Models,
+            "it holds a fragment",
+        );
+        check(
+            "https://me@a.example/",
+            Service::Messages,
+            "it holds credentials",
+        );
         check("ftp://a.example/", Service::Models, "it is no HTTP address");
     }
 
@@ -141,14 +191,29 @@ mod tests {
             assert_eq!(unfit.shown, expected, "{text}");
             assert!(!format!("{unfit:?}").contains("s3cret"), "{unfit:?}");
         };
-        check("https://me:s3cret@a.example:8/v1?key=s3cret", "https://…@a.example:8/v1");
-        check("https://a.example/v1?key=s3cret#s3cret", "https://a.example/v1");
-        check("https://me:s3cret@a example/v1?key=s3cret", "https://…@a example/v1");
-        check("https://me:12/s3cret@a.example?s3cret", "https://…@a.example");
+        check(
+            "https://me:s3cret@a.example:8/v1?key=s3cret",
+            "https://…@a.example:8/v1",
+        );
+        check(
+            "https://a.example/v1?key=s3cret#s3cret",
+            "https://a.example/v1",
+        );
+        check(
+            "https://me:s3cret@a example/v1?key=s3cret",
+            "https://…@a example/v1",
+        );
+        check(
+            "https://me:12/s3cret@a.example?s3cret",
+            "https://…@a.example",
+        );
         check("https://me:s3cret?s3cret@a.example/v1", "https://…");
         check("https://me:s3cret@a.example/v1?s3cret@s3cret", "https://…");
         check("me:s3cret@a.example/v1", "…@a.example/v1");
-        check("ftp://me:s3cret@a.example/v1?s3cret", "ftp://…@a.example/v1");
+        check(
+            "ftp://me:s3cret@a.example/v1?s3cret",
+            "ftp://…@a.example/v1",
+        );
         check("//a.example?s3cret", "//a.example");
         check("", "");
     }

@@ -39,10 +39,13 @@ pub enum External {
 impl External {
     /// The program, where it is not there to be started.
     pub fn missing(&self) -> Option<PathBuf> {
-        let Self::Stdio { command, dir } = self else { return None };
+        let Self::Stdio { command, dir } = self else {
+            return None;
+        };
         let program = stdio::program(command.first()?, dir);
         let can_be = |file: &Path| {
-            file.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & EXECUTABLE != 0)
+            file.metadata()
+                .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & EXECUTABLE != 0)
         };
         let is_there = if program.is_absolute() {
             can_be(&program)
@@ -98,21 +101,33 @@ pub struct Bridge {
 impl Bridge {
     /// A way that is not open yet, of a team that is saved here.
     pub fn new(external: External, storage: Option<&Path>) -> Self {
-        Self { external, storage: storage.map(Path::to_owned), program: None, client: None }
+        Self {
+            external,
+            storage: storage.map(Path::to_owned),
+            program: None,
+            client: None,
+        }
     }
 
     /// Opens the way before there is anything to hand over, where something may come by itself.
     pub fn open(&mut self) -> Result<(), String> {
         if let (External::Stdio { command, dir }, None) = (&self.external, &self.program) {
             // A process that was killed may have left one that is about to be killed, too.
-            self.storage.take().iter().for_each(|storage| children::take_over(storage));
+            self.storage
+                .take()
+                .iter()
+                .for_each(|storage| children::take_over(storage));
             self.program = Some(stdio::Program::start(command, dir)?);
         }
         Ok(())
     }
 
     /// Hands a message over. Gives what came back for it at once, or why it could not be handed over.
-    pub fn hand_over(&mut self, letter: Letter, tries: Tries) -> BoxFuture<'static, Result<Vec<String>, String>> {
+    pub fn hand_over(
+        &mut self,
+        letter: Letter,
+        tries: Tries,
+    ) -> BoxFuture<'static, Result<Vec<String>, String>> {
         let opened = self.open();
         let made = match &self.external {
             External::Stdio { .. } => match (opened, &mut self.program) {
@@ -121,7 +136,8 @@ impl Bridge {
             },
             External::Http { url } => match &self.client {
                 Some(client) => Ok(client.post(letter, tries)),
-                None => http::Client::new(url).map(|client| self.client.insert(client).post(letter, tries)),
+                None => http::Client::new(url)
+                    .map(|client| self.client.insert(client).post(letter, tries)),
             },
         };
         made.unwrap_or_else(|why| Box::pin(async { Err(why) }))
@@ -148,7 +164,9 @@ impl Bridge {
 
     /// What comes next by itself. To be asked for while `is_listening`; may be dropped and asked for again.
     pub async fn incoming(&mut self) -> Incoming {
-        let Some(program) = &mut self.program else { return std::future::pending().await };
+        let Some(program) = &mut self.program else {
+            return std::future::pending().await;
+        };
         let incoming = program.incoming().await;
         if matches!(incoming, Incoming::Closed { .. }) {
             self.program = None;

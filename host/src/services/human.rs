@@ -42,14 +42,22 @@ pub struct Refusal(String);
 impl Question {
     /// Refuses what nobody could answer.
     pub fn check(&self) -> Result<(), Refusal> {
-        let parts = [&self.schema, &self.default].into_iter().flatten().chain(&self.choices).chain([&self.text]);
+        let parts = [&self.schema, &self.default]
+            .into_iter()
+            .flatten()
+            .chain(&self.choices)
+            .chain([&self.text]);
         let bytes: usize = parts.map(String::len).sum();
         if bytes > QUESTION_BYTES {
-            return refuse(format!("the question has {bytes} bytes in all; at most {QUESTION_BYTES} are asked"));
+            return refuse(format!(
+                "the question has {bytes} bytes in all; at most {QUESTION_BYTES} are asked"
+            ));
         }
         if self.choices.len() > CHOICES {
             let count = self.choices.len();
-            return refuse(format!("the question has {count} choices; at most {CHOICES} are shown"));
+            return refuse(format!(
+                "the question has {count} choices; at most {CHOICES} are shown"
+            ));
         }
         // When and by which name it is asked makes no difference.
         let request = self.request(RequestId::from(""), 0)?;
@@ -73,7 +81,9 @@ impl Question {
     /// Makes a request of a question that was checked, from a time in milliseconds since 1970.
     pub fn request(&self, id: RequestId, now_ms: i64) -> Result<Request, Refusal> {
         let json = |what: &str, text: &Option<String>| match text {
-            Some(text) => Json::parse(text).map(Some).map_err(|error| Refusal(format!("the {what} is {error}"))),
+            Some(text) => Json::parse(text)
+                .map(Some)
+                .map_err(|error| Refusal(format!("the {what} is {error}"))),
             None => Ok(None),
         };
         Ok(Request {
@@ -82,7 +92,9 @@ impl Question {
             schema: json("schema", &self.schema)?,
             choices: self.choices.clone(),
             default: json("default", &self.default)?,
-            expires_ms: self.expires_s.map(|time| now_ms.saturating_add(i64::from(time) * 1000)),
+            expires_ms: self
+                .expires_s
+                .map(|time| now_ms.saturating_add(i64::from(time) * 1000)),
             call: self.digest(),
         })
     }
@@ -97,7 +109,10 @@ impl Question {
 /// Reads what a person wrote: a JSON document, or a text as it is where a text answers the question.
 pub fn read(request: &Request, text: &str) -> Result<Json, Refusal> {
     if text.len() > ANSWER_BYTES {
-        return refuse(format!("the answer has {} bytes; at most {ANSWER_BYTES} are taken", text.len()));
+        return refuse(format!(
+            "the answer has {} bytes; at most {ANSWER_BYTES} are taken",
+            text.len()
+        ));
     }
     if text.trim().is_empty() {
         return refuse("the answer is empty; an empty text is `\"\"`");
@@ -109,7 +124,11 @@ pub fn read(request: &Request, text: &str) -> Result<Json, Refusal> {
         Ok(value) => check(&value).map(|()| value).or_else(|why| {
             // A number or a word of JSON's may be meant as a text.
             let bare = !begins_as_json(text);
-            if bare && check(&as_text()).is_ok() { Ok(as_text()) } else { Err(why) }
+            if bare && check(&as_text()).is_ok() {
+                Ok(as_text())
+            } else {
+                Err(why)
+            }
         }),
         Err(error) if begins_as_json(text) => refuse(format!("`{}` is {error}", shown(text))),
         Err(_) => check(&as_text()).map(|()| as_text()),
@@ -118,24 +137,44 @@ pub fn read(request: &Request, text: &str) -> Result<Json, Refusal> {
 
 /// Returns whether a text is surely meant to be JSON, and no bare word.
 pub(crate) fn begins_as_json(text: &str) -> bool {
-    text.trim_start_matches(['\u{feff}', ' ']).trim_start().starts_with(['{', '[', '"'])
+    text.trim_start_matches(['\u{feff}', ' '])
+        .trim_start()
+        .starts_with(['{', '[', '"'])
 }
 
 /// Says why a value does not answer a request.
 fn fits(request: &Request, schema: Option<&Schema>, value: &Json) -> Result<(), Refusal> {
     let value = value.value();
-    if !request.choices.is_empty() && !value.as_str().is_some_and(|text| request.choices.iter().any(|c| c == text)) {
-        let choices: Vec<String> = request.choices.iter().map(|choice| format!("`{}`", shown(choice))).collect();
-        return refuse(format!("`{}` is none of the choices {}", shown(&value.to_string()), choices.join(", ")));
+    if !request.choices.is_empty()
+        && !value
+            .as_str()
+            .is_some_and(|text| request.choices.iter().any(|c| c == text))
+    {
+        let choices: Vec<String> = request
+            .choices
+            .iter()
+            .map(|choice| format!("`{}`", shown(choice)))
+            .collect();
+        return refuse(format!(
+            "`{}` is none of the choices {}",
+            shown(&value.to_string()),
+            choices.join(", ")
+        ));
     }
     match schema {
-        Some(schema) => schema.check(&value).map_err(|why| Refusal(format!("it does not follow the schema: {why}"))),
+        Some(schema) => schema
+            .check(&value)
+            .map_err(|why| Refusal(format!("it does not follow the schema: {why}"))),
         None => Ok(()),
     }
 }
 
 fn compile(request: &Request) -> Result<Option<Schema>, Refusal> {
-    let schema = request.schema.as_ref().map(|schema| Schema::compile_bounded(&schema.value())).transpose();
+    let schema = request
+        .schema
+        .as_ref()
+        .map(|schema| Schema::compile_bounded(&schema.value()))
+        .transpose();
     schema.map_err(|why| Refusal(format!("its schema cannot be used: {why}")))
 }
 
@@ -203,41 +242,63 @@ mod tests {
             r##"{"$schema":"http://json-schema.org/draft-07/schema#","$ref":"#/definitions/x","type":"integer","definitions":{"x":{"type":"string"}}}"##,
         ];
         for schema in possible {
-            let asked = asked(&Question { schema: Some(schema.into()), ..question() });
+            let asked = asked(&Question {
+                schema: Some(schema.into()),
+                ..question()
+            });
             assert!(asked.is_ok(), "{schema}: {asked:?}");
         }
     }
 
     fn question() -> Question {
-        Question { text: "how many?".into(), schema: None, choices: Vec::new(), expires_s: None, default: None }
+        Question {
+            text: "how many?".into(),
+            schema: None,
+            choices: Vec::new(),
+            expires_s: None,
+            default: None,
+        }
     }
 
     fn asked(question: &Question) -> Result<Request, String> {
-        let request = question.check().and_then(|()| question.request(RequestId::from("ask-0-0-0-0"), 1_000));
+        let request = question
+            .check()
+            .and_then(|()| question.request(RequestId::from("ask-0-0-0-0"), 1_000));
         request.map_err(|why| why.to_string())
     }
 
     fn of(schema: &str, choices: &[&str]) -> Request {
         let schema = (!schema.is_empty()).then(|| schema.into());
-        asked(&Question { schema, choices: choices.iter().map(|c| (*c).into()).collect(), ..question() }).unwrap()
+        asked(&Question {
+            schema,
+            choices: choices.iter().map(|c| (*c).into()).collect(),
+            ..question()
+        })
+        .unwrap()
     }
 
     #[test]
     fn an_answer_is_json_or_a_text_where_a_text_fits() {
-        let check = |schema: &str, choices: &[&str], text: &str, expected: Result<&str, &str>| match (
-            read(&of(schema, choices), text),
-            expected,
-        ) {
-            (Ok(value), Ok(expected)) => assert_eq!(value.as_str(), expected, "{text}"),
-            (Err(why), Err(part)) => assert!(why.to_string().contains(part), "{text}: {why}"),
-            (found, _) => panic!("{text}: {found:?}"),
-        };
+        let check =
+            |schema: &str, choices: &[&str], text: &str, expected: Result<&str, &str>| match (
+                read(&of(schema, choices), text),
+                expected,
+            ) {
+                (Ok(value), Ok(expected)) => assert_eq!(value.as_str(), expected, "{text}"),
+                (Err(why), Err(part)) => assert!(why.to_string().contains(part), "{text}: {why}"),
+                (found, _) => panic!("{text}: {found:?}"),
+            };
         let (integer, text) = (r#"{"type":"integer"}"#, r#"{"type":"string"}"#);
         check(integer, &[], "42", Ok("42"));
         check(integer, &[], " 42\n", Ok("42"));
         check(integer, &[], "\"many\"", Err("does not follow the schema"));
         check(integer, &[], "many", Err("does not follow the schema"));
-        check(integer, &[], "{broken", Err("`{broken` is not a JSON document"));
+        check(
+            integer,
+            &[],
+            "{broken",
+            Err("`{broken` is not a JSON document"),
+        );
         check(text, &[], "\"yes\"", Ok("\"yes\""));
         check(text, &[], "yes, do it", Ok("\"yes, do it\""));
         check(text, &[], "42", Ok("\"42\""));
@@ -249,9 +310,24 @@ mod tests {
         check("", &["yes", "1"], "yes", Ok("\"yes\""));
         check("", &["yes", "1"], "\"yes\"", Ok("\"yes\""));
         check("", &["yes", "1"], "1", Ok("\"1\""));
-        check("", &["yes", "1"], "maybe", Err("none of the choices `yes`, `1`"));
-        check(r#"{"type":"object","required":["approved"]}"#, &[], r#"{"approved": true}"#, Ok(r#"{"approved":true}"#));
-        check(r#"{"type":"object","required":["approved"]}"#, &[], "{}", Err("required"));
+        check(
+            "",
+            &["yes", "1"],
+            "maybe",
+            Err("none of the choices `yes`, `1`"),
+        );
+        check(
+            r#"{"type":"object","required":["approved"]}"#,
+            &[],
+            r#"{"approved": true}"#,
+            Ok(r#"{"approved":true}"#),
+        );
+        check(
+            r#"{"type":"object","required":["approved"]}"#,
+            &[],
+            "{}",
+            Err("required"),
+        );
         check("", &[], &"x".repeat(ANSWER_BYTES + 1), Err("at most"));
     }
 
@@ -262,36 +338,112 @@ mod tests {
             assert!(why.contains(part), "{why}");
         };
         let some = |text: &str| Some(text.to_owned());
-        check(Question { text: "x".repeat(QUESTION_BYTES + 1), ..question() }, "at most 65536 are asked");
-        check(Question { choices: vec!["x".into(); CHOICES + 1], ..question() }, "at most 100 are shown");
-        check(Question { schema: some("{"), ..question() }, "the schema is not a JSON document");
-        check(Question { schema: some(r#"{"type":"sand"}"#), ..question() }, "its schema cannot be used");
-        check(Question { default: some("nine"), ..question() }, "the default is not a JSON document");
+        check(
+            Question {
+                text: "x".repeat(QUESTION_BYTES + 1),
+                ..question()
+            },
+            "at most 65536 are asked",
+        );
+        check(
+            Question {
+                choices: vec!["x".into(); CHOICES + 1],
+                ..question()
+            },
+            "at most 100 are shown",
+        );
+        check(
+            Question {
+                schema: some("{"),
+                ..question()
+            },
+            "the schema is not a JSON document",
+        );
+        check(
+            Question {
+                schema: some(r#"{"type":"sand"}"#),
+                ..question()
+            },
+            "its schema cannot be used",
+        );
+        check(
+            Question {
+                default: some("nine"),
+                ..question()
+            },
+            "the default is not a JSON document",
+        );
         let (schema, default) = (some(r#"{"type":"integer"}"#), some("\"nine\""));
-        check(Question { schema, default, ..question() }, "the default is not a valid answer");
+        check(
+            Question {
+                schema,
+                default,
+                ..question()
+            },
+            "the default is not a valid answer",
+        );
         for schema in IMPOSSIBLE {
-            check(Question { schema: some(schema), ..question() }, "no value follows its schema");
+            check(
+                Question {
+                    schema: some(schema),
+                    ..question()
+                },
+                "no value follows its schema",
+            );
         }
         let (choices, schema) = (vec!["a".into(), "b".into()], some(r#"{"type":"integer"}"#));
-        check(Question { choices, schema, ..question() }, "none of its choices follows its schema");
-        let many: Vec<String> = (0..500).map(|n| format!(r#"{{"pattern":"\\p{{L}}{{150}}{n}"}}"#)).collect();
-        let schema = Some(format!(r#"{{"anyOf":[{}]}}"#, many.join(",")));
-        check(Question { schema, ..question() }, "its schema cannot be used: it has more than 64 patterns");
-        let back = some(r#"{"items":{"pattern":"^(?=(a|a)*$)(a|a)*(?!c)b$"}}"#);
-        check(Question { schema: back, default: some("[\"aaaa\"]"), ..question() }, "looks around or back");
         check(
-            Question { choices: vec!["a".into()], default: some("\"b\""), ..question() },
+            Question {
+                choices,
+                schema,
+                ..question()
+            },
+            "none of its choices follows its schema",
+        );
+        let many: Vec<String> = (0..500)
+            .map(|n| format!(r#"{{"pattern":"\\p{{L}}{{150}}{n}"}}"#))
+            .collect();
+        let schema = Some(format!(r#"{{"anyOf":[{}]}}"#, many.join(",")));
+        check(
+            Question {
+                schema,
+                ..question()
+            },
+            "its schema cannot be used: it has more than 64 patterns",
+        );
+        let back = some(r#"{"items":{"pattern":"^(?=(a|a)*$)(a|a)*(?!c)b$"}}"#);
+        check(
+            Question {
+                schema: back,
+                default: some("[\"aaaa\"]"),
+                ..question()
+            },
+            "looks around or back",
+        );
+        check(
+            Question {
+                choices: vec!["a".into()],
+                default: some("\"b\""),
+                ..question()
+            },
             "the default is not a valid answer",
         );
     }
 
     #[test]
     fn the_time_for_an_answer_counts_from_the_asking_and_the_digest_does_not() {
-        let timed = Question { expires_s: Some(u32::MAX), default: Some(" 9".into()), ..question() };
+        let timed = Question {
+            expires_s: Some(u32::MAX),
+            default: Some(" 9".into()),
+            ..question()
+        };
         let request = asked(&timed).unwrap();
         assert_eq!(request.expires_ms, Some(1_000 + i64::from(u32::MAX) * 1000));
         assert!(!request.is_over(1_000) && request.is_over(i64::MAX));
-        assert_eq!(timed.request(request.id.clone(), 5_000).unwrap().call, request.call);
+        assert_eq!(
+            timed.request(request.id.clone(), 5_000).unwrap().call,
+            request.call
+        );
         assert_ne!(question().digest(), timed.digest());
     }
 }

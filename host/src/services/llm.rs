@@ -67,9 +67,15 @@ impl Request {
     fn texts(&self) -> impl Iterator<Item = &str> {
         let calls = self.messages.iter().flat_map(|turn| &turn.tool_calls);
         let calls = calls.flat_map(|call| [call.name.as_str(), call.arguments.as_str()]);
-        let tools = self.tools.iter().flat_map(|tool| [&tool.name, &tool.description, &tool.parameters]);
+        let tools = self
+            .tools
+            .iter()
+            .flat_map(|tool| [&tool.name, &tool.description, &tool.parameters]);
         let turns = self.messages.iter().map(|turn| turn.content.as_str());
-        turns.chain(calls).chain(tools.map(String::as_str)).chain(self.output_schema.as_deref())
+        turns
+            .chain(calls)
+            .chain(tools.map(String::as_str))
+            .chain(self.output_schema.as_deref())
     }
 
     /// A stand-in for the id that a tool call of the reply lacks. The conversation grows with every turn, so no two
@@ -109,7 +115,12 @@ pub struct Turn {
 impl Turn {
     /// A turn of text alone.
     pub fn new(speaker: Speaker, content: impl Into<String>) -> Self {
-        Self { speaker, content: content.into(), tool_calls: Vec::new(), tool_call_id: None }
+        Self {
+            speaker,
+            content: content.into(),
+            tool_calls: Vec::new(),
+            tool_call_id: None,
+        }
     }
 }
 
@@ -161,7 +172,11 @@ pub struct Reply {
 impl Reply {
     /// All tokens that it stands for.
     fn tokens(&self) -> Tokens {
-        Tokens { input: self.input_tokens, output: self.output_tokens, cached: self.cached_tokens }
+        Tokens {
+            input: self.input_tokens,
+            output: self.output_tokens,
+            cached: self.cached_tokens,
+        }
     }
 }
 

@@ -37,8 +37,10 @@ impl Loopback {
                 let (plays, log) = (plays.clone(), log.clone());
                 // A client that hangs up early is what some tests are about.
                 thread::spawn(move || {
-                    serve(&stream, &log, |number, seen| perform(&plays[number.min(plays.len() - 1)], seen, &stream))
-                        .ok()
+                    serve(&stream, &log, |number, seen| {
+                        perform(&plays[number.min(plays.len() - 1)], seen, &stream)
+                    })
+                    .ok()
                 });
             }
         });
@@ -47,7 +49,10 @@ impl Loopback {
 
     /// What it was asked.
     pub fn seen(&self) -> Vec<Seen> {
-        self.seen.lock().expect("no test panics while it holds this").clone()
+        self.seen
+            .lock()
+            .expect("no test panics while it holds this")
+            .clone()
     }
 }
 
@@ -60,10 +65,15 @@ fn serve(
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") && reader.read_line(&mut head)? > 0 {}
     let lower = head.to_lowercase();
-    let length = lower.lines().find_map(|line| line.strip_prefix("content-length: "));
+    let length = lower
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length: "));
     let mut body = vec![0; length.and_then(|length| length.parse().ok()).unwrap_or(0)];
     reader.read_exact(&mut body)?;
-    let seen = Seen { head, body: String::from_utf8_lossy(&body).into_owned() };
+    let seen = Seen {
+        head,
+        body: String::from_utf8_lossy(&body).into_owned(),
+    };
     let number = {
         let mut log = log.lock().expect("no test panics while it holds this");
         log.push(seen.clone());

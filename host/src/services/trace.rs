@@ -52,19 +52,44 @@ impl Trace {
             return None;
         }
         let value = value.as_bytes().to_vec();
-        let whole = |text: String| Form { text: text.into_bytes(), before: false, after: false };
+        let whole = |text: String| Form {
+            text: text.into_bytes(),
+            before: false,
+            after: false,
+        };
         let digits: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
         let mut forms = vec![whole(digits.to_ascii_uppercase()), whole(digits)];
-        forms.extend([whole(STANDARD.encode(&value)), whole(URL_SAFE.encode(&value))]);
+        forms.extend([
+            whole(STANDARD.encode(&value)),
+            whole(URL_SAFE.encode(&value)),
+        ]);
         if value.len() >= WITHIN_FROM {
             forms.extend((0..3).flat_map(|skip| within(&value, skip)));
         }
-        forms.push(Form { text: value.clone(), before: false, after: false });
-        let lowered = forms.iter().map(|form| form.text.to_ascii_lowercase()).collect();
+        forms.push(Form {
+            text: value.clone(),
+            before: false,
+            after: false,
+        });
+        let lowered = forms
+            .iter()
+            .map(|form| form.text.to_ascii_lowercase())
+            .collect();
         let mut begins = [false; 256];
-        let firsts = forms.iter().filter_map(|form| form.text.first()).chain(b"%\\&");
-        firsts.chain((value[0] == b' ').then_some(&b'+')).for_each(|first| begins[usize::from(*first)] = true);
-        Some(Self { mark: format!("[secret {name}]").into_bytes(), value, forms, lowered, begins })
+        let firsts = forms
+            .iter()
+            .filter_map(|form| form.text.first())
+            .chain(b"%\\&");
+        firsts
+            .chain((value[0] == b' ').then_some(&b'+'))
+            .for_each(|first| begins[usize::from(*first)] = true);
+        Some(Self {
+            mark: format!("[secret {name}]").into_bytes(),
+            value,
+            forms,
+            lowered,
+            begins,
+        })
     }
 
     /// Whether the name of a header, which is in lower case, repeats the value.
@@ -72,7 +97,8 @@ impl Trace {
         let (name, value) = (name.as_bytes(), self.value.to_ascii_lowercase());
         (0..name.len()).any(|at| {
             let rest = &name[at..];
-            self.lowered.iter().any(|form| rest.starts_with(form)) || written(rest, &value).is_some()
+            self.lowered.iter().any(|form| rest.starts_with(form))
+                || written(rest, &value).is_some()
         })
     }
 
@@ -82,18 +108,31 @@ impl Trace {
             return None;
         }
         let of_form = |form: &Form| {
-            let after = form.after && text.get(form.text.len()).is_some_and(|byte| is_base64(*byte));
+            let after = form.after
+                && text
+                    .get(form.text.len())
+                    .is_some_and(|byte| is_base64(*byte));
             let length = form.text.len() + usize::from(after);
-            text.starts_with(&form.text).then_some(Found { length, before: form.before })
+            text.starts_with(&form.text).then_some(Found {
+                length,
+                before: form.before,
+            })
         };
-        let escaped = written(text, &self.value).map(|length| Found { length, before: false });
+        let escaped = written(text, &self.value).map(|length| Found {
+            length,
+            before: false,
+        });
         self.forms.iter().filter_map(of_form).chain(escaped).max()
     }
 
     /// Whether what follows a text may decide if it begins with a form, and with which.
     fn is_open(&self, text: &[u8]) -> bool {
-        let begun = |form: &Form| form.text.len() + usize::from(form.after) > text.len() && form.text.starts_with(text);
-        let may_begin = text.first().is_some_and(|first| self.begins[usize::from(*first)]);
+        let begun = |form: &Form| {
+            form.text.len() + usize::from(form.after) > text.len() && form.text.starts_with(text)
+        };
+        let may_begin = text
+            .first()
+            .is_some_and(|first| self.begins[usize::from(*first)]);
         may_begin && (self.forms.iter().any(begun) || is_cut(text, &self.value))
     }
 }
@@ -106,7 +145,9 @@ pub(crate) fn hidden(text: &[u8], traces: &[&Trace]) -> Vec<u8> {
 /// The same for the beginning of a text: as far as no more of it can change that, and how much of its end is left to be
 /// looked at with the rest.
 pub(crate) fn hidden_so_far(text: &[u8], traces: &[&Trace]) -> (Vec<u8>, usize) {
-    let (mut out, mut left) = hide(text, traces, |rest| traces.iter().any(|trace| trace.is_open(rest)));
+    let (mut out, mut left) = hide(text, traces, |rest| {
+        traces.iter().any(|trace| trace.is_open(rest))
+    });
     // A value in base64 that begins behind this character would take it along.
     if out.last().is_some_and(|byte| is_base64(*byte)) {
         out.pop();
@@ -123,7 +164,9 @@ fn hide(text: &[u8], traces: &[&Trace], stops: impl Fn(&[u8]) -> bool) -> (Vec<u
         if stops(rest) {
             break;
         }
-        let found = traces.iter().filter_map(|trace| trace.at(rest).map(|found| (found, trace)));
+        let found = traces
+            .iter()
+            .filter_map(|trace| trace.at(rest).map(|found| (found, trace)));
         match found.max_by_key(|(found, _)| *found) {
             Some((found, trace)) => {
                 if found.before && out.last().is_some_and(|byte| is_base64(*byte)) {
@@ -176,7 +219,9 @@ fn is_cut(text: &[u8], value: &[u8]) -> bool {
         if escape && rest.len() < ESCAPE_BYTES {
             return true;
         }
-        let Some((length, meant)) = character(rest, left) else { return false };
+        let Some((length, meant)) = character(rest, left) else {
+            return false;
+        };
         (rest, left) = (&rest[length..], &left[meant..]);
     }
     false
@@ -220,7 +265,10 @@ fn of_json(text: &[u8]) -> Option<(usize, char)> {
         b'u' => match unit(0)? {
             high @ 0xd800..0xdc00 => {
                 let low = unit(6).filter(|low| (0xdc00..0xe000).contains(low))?;
-                Some((12, char::from_u32(0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00))?))
+                Some((
+                    12,
+                    char::from_u32(0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00))?,
+                ))
             }
             one => Some((6, char::from_u32(one)?)),
         },
@@ -230,7 +278,10 @@ fn of_json(text: &[u8]) -> Option<(usize, char)> {
 }
 
 fn of_html(text: &[u8]) -> Option<(usize, char)> {
-    let end = text.iter().take(ENTITY_BYTES).position(|byte| *byte == b';')?;
+    let end = text
+        .iter()
+        .take(ENTITY_BYTES)
+        .position(|byte| *byte == b';')?;
     let meant = match &text[1..end] {
         b"amp" => '&',
         b"lt" => '<',
@@ -248,7 +299,9 @@ fn of_html(text: &[u8]) -> Option<(usize, char)> {
 fn number(digits: &[u8], radix: u32) -> Option<u32> {
     let text = std::str::from_utf8(digits).ok()?;
     let digits = !text.is_empty() && text.chars().all(|digit| digit.is_digit(radix));
-    digits.then(|| u32::from_str_radix(text, radix).ok()).flatten()
+    digits
+        .then(|| u32::from_str_radix(text, radix).ok())
+        .flatten()
 }
 
 #[cfg(test)]
@@ -273,37 +326,74 @@ mod tests {
             VALUE.as_bytes().iter().map(byte).collect()
         };
         check(&format!("<{VALUE}>"), "<[secret T]>");
-        for keep in ["", "-_.~abcdefghijkl", "-_.~abcdefghijkl/", "abcdefghijkl&=+/"] {
+        for keep in [
+            "",
+            "-_.~abcdefghijkl",
+            "-_.~abcdefghijkl/",
+            "abcdefghijkl&=+/",
+        ] {
             let text = percent(keep);
             check(&format!("k={text}&x"), "k=[secret T]&x");
-            check(&format!("k={}&x", text.to_ascii_lowercase()), "k=[secret T]&x");
+            check(
+                &format!("k={}&x", text.to_ascii_lowercase()),
+                "k=[secret T]&x",
+            );
         }
         let quoted = serde_json::Value::from(VALUE).to_string();
         check(&quoted, "\"[secret T]\"");
-        check(&quoted.replace('/', "\\/").replace('é', "\\u00e9").replace('😀', "\\ud83d\\uDE00"), "\"[secret T]\"");
+        check(
+            &quoted
+                .replace('/', "\\/")
+                .replace('é', "\\u00e9")
+                .replace('😀', "\\ud83d\\uDE00"),
+            "\"[secret T]\"",
+        );
         let html = VALUE.replace('&', "&amp;").replace('"', "&quot;");
         check(&html, "[secret T]");
-        check(&html.replace('/', "&#47;").replace('é', "&#xE9;").replace('+', "&#x2b;"), "[secret T]");
+        check(
+            &html
+                .replace('/', "&#47;")
+                .replace('é', "&#xE9;")
+                .replace('+', "&#x2b;"),
+            "[secret T]",
+        );
         let digits: String = VALUE.bytes().map(|byte| format!("{byte:02x}")).collect();
-        check(&format!("{digits} {}", digits.to_uppercase()), "[secret T] [secret T]");
+        check(
+            &format!("{digits} {}", digits.to_uppercase()),
+            "[secret T] [secret T]",
+        );
         check("ab-cd_ef/gh+ij&kl=\"é", "ab-cd_ef/gh+ij&kl=\"é");
-        assert_eq!(hide("one two", "one+two one%20two one%2btwo"), "[secret T] [secret T] one%2btwo");
+        assert_eq!(
+            hide("one two", "one+two one%20two one%2btwo"),
+            "[secret T] [secret T] one%2btwo"
+        );
         // What could be an escape is one character or three.
-        assert_eq!(hide("100%25", "100%25 100%2525 100%%25"), "[secret T] [secret T] 100%%25");
+        assert_eq!(
+            hide("100%25", "100%25 100%2525 100%%25"),
+            "[secret T] [secret T] 100%%25"
+        );
     }
 
     #[test]
     fn a_value_is_found_in_base64_wherever_it_begins_and_none_of_it_is_left() {
         for value in ["secret", "secret7", "secret78"] {
-            for (before, after) in
-                [("", ""), ("u:", ""), ("user:", " and more"), ("a", "b"), ("ab", "c"), ("abc", "de")]
-            {
+            for (before, after) in [
+                ("", ""),
+                ("u:", ""),
+                ("user:", " and more"),
+                ("a", "b"),
+                ("ab", "c"),
+                ("abc", "de"),
+            ] {
                 let text = format!("{before}{value}{after}");
                 for encoded in [STANDARD.encode(&text), URL_SAFE.encode(&text)] {
                     let got = hide(value, &format!("<{encoded}>"));
                     assert!(got.contains("[secret T]"), "{text}: {got}");
                     let left = got.replace("[secret T]", "").len();
-                    assert!(left <= (before.len() + after.len()) * 4 / 3 + 6, "{text}: {got}");
+                    assert!(
+                        left <= (before.len() + after.len()) * 4 / 3 + 6,
+                        "{text}: {got}"
+                    );
                 }
             }
         }
@@ -311,7 +401,8 @@ mod tests {
 
     #[test]
     fn a_text_that_comes_in_pieces_is_hidden_as_it_would_be_in_one() {
-        let traces = ["secret7", "ab&c%2/=", "sk-é😀x"].map(|value| Trace::of("T", value).expect("long enough"));
+        let traces = ["secret7", "ab&c%2/=", "sk-é😀x"]
+            .map(|value| Trace::of("T", value).expect("long enough"));
         let traces: Vec<&Trace> = traces.iter().collect();
         let texts = [
             "secret7 secret secre secret7".to_owned(),
@@ -328,7 +419,9 @@ mod tests {
         ];
         for text in &texts {
             let whole = String::from_utf8(hidden(text.as_bytes(), &traces)).expect("a text");
-            let ends: Vec<usize> = (1..=text.len()).filter(|end| text.is_char_boundary(*end)).collect();
+            let ends: Vec<usize> = (1..=text.len())
+                .filter(|end| text.is_char_boundary(*end))
+                .collect();
             for size in 1..=ends.len() {
                 let (mut heard, mut held, mut from) = (Vec::new(), String::new(), 0);
                 for end in ends.iter().skip(size - 1).step_by(size).chain(ends.last()) {
@@ -339,19 +432,29 @@ mod tests {
                     held.drain(..held.len() - left);
                 }
                 heard.extend(hidden(held.as_bytes(), &traces));
-                assert_eq!(String::from_utf8_lossy(&heard), whole, "{text} in pieces of {size}");
+                assert_eq!(
+                    String::from_utf8_lossy(&heard),
+                    whole,
+                    "{text} in pieces of {size}"
+                );
             }
         }
         // Nothing but what may go on waits.
-        assert_eq!(hidden_so_far(b"all is well. ", &traces), (b"all is well. ".to_vec(), 0));
+        assert_eq!(
+            hidden_so_far(b"all is well. ", &traces),
+            (b"all is well. ".to_vec(), 0)
+        );
     }
 
     #[test]
     fn names_of_headers_repeat_a_value_in_lower_case() {
         let trace = Trace::of("T", "Ab-Cd%9").expect("long enough");
-        for (name, expected) in
-            [("x-ab-cd%9", true), ("ab-cd%259-x", true), ("41622d43642539", true), ("x-ab-cd", false)]
-        {
+        for (name, expected) in [
+            ("x-ab-cd%9", true),
+            ("ab-cd%259-x", true),
+            ("41622d43642539", true),
+            ("x-ab-cd", false),
+        ] {
             assert_eq!(trace.is_in_name(name), expected, "{name}");
         }
         assert!(Trace::of("PIN", "123").is_none());
@@ -365,6 +468,10 @@ mod tests {
             let text = text.repeat(10_000);
             assert_eq!(hide(&value, &text).len(), text.len());
         }
-        assert!(begun.elapsed() < std::time::Duration::from_secs(60), "{:?}", begun.elapsed());
+        assert!(
+            begun.elapsed() < std::time::Duration::from_secs(60),
+            "{:?}",
+            begun.elapsed()
+        );
     }
 }

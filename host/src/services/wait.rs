@@ -22,7 +22,9 @@ const RETRY_AFTER_MS: &str = "retry-after-ms";
 
 /// The wait after so many retries, where `first` is the first wait.
 pub(super) fn doubled(first: Duration, retries: u32) -> Duration {
-    first.saturating_mul(2_u32.saturating_pow(retries)).min(LONGEST)
+    first
+        .saturating_mul(2_u32.saturating_pow(retries))
+        .min(LONGEST)
 }
 
 /// The wait that a server asks for, as far as it can have it.
@@ -36,21 +38,40 @@ pub(super) fn asked(headers: &HeaderMap) -> Option<Duration> {
         return Some(wait);
     }
     let then = timestamp(asked)?;
-    let now = text(DATE.as_str()).and_then(timestamp).unwrap_or_else(Timestamp::now);
+    let now = text(DATE.as_str())
+        .and_then(timestamp)
+        .unwrap_or_else(Timestamp::now);
     // A date that has passed asks for no wait.
-    Some(Duration::try_from(then.duration_since(now)).unwrap_or_default().min(LONGEST_ASKED))
+    Some(
+        Duration::try_from(then.duration_since(now))
+            .unwrap_or_default()
+            .min(LONGEST_ASKED),
+    )
 }
 
 /// Reads a number of units, of which a second has so many.
 fn seconds(text: &str, units: f64) -> Option<Duration> {
     let seconds = text.parse::<f64>().ok()? / units;
-    (seconds >= 0.0).then(|| Duration::try_from_secs_f64(seconds).unwrap_or(LONGEST_ASKED).min(LONGEST_ASKED))
+    (seconds >= 0.0).then(|| {
+        Duration::try_from_secs_f64(seconds)
+            .unwrap_or(LONGEST_ASKED)
+            .min(LONGEST_ASKED)
+    })
 }
 
 /// Reads a date in the form of HTTP, or in one of the two that it had before.
 fn timestamp(text: &str) -> Option<Timestamp> {
-    let obsolete =
-        |format: &str| Some(DateTime::strptime(format, text).ok()?.to_zoned(TimeZone::UTC).ok()?.timestamp());
+    let obsolete = |format: &str| {
+        Some(
+            DateTime::strptime(format, text)
+                .ok()?
+                .to_zoned(TimeZone::UTC)
+                .ok()?
+                .timestamp(),
+        )
+    };
     let current = DateTimeParser::new().parse_timestamp(text).ok();
-    current.or_else(|| obsolete("%A, %d-%b-%y %H:%M:%S GMT")).or_else(|| obsolete("%a %b %e %H:%M:%S %Y"))
+    current
+        .or_else(|| obsolete("%A, %d-%b-%y %H:%M:%S GMT"))
+        .or_else(|| obsolete("%a %b %e %H:%M:%S %Y"))
 }

@@ -26,7 +26,9 @@ const MAX_ENTRIES: usize = 10_000;
 
 /// Where a component lies.
 pub(super) fn component(shelf: &Path, digest: &Digest) -> PathBuf {
-    shelf.join(COMPONENTS).join(format!("{digest}{COMPONENT_SUFFIX}"))
+    shelf
+        .join(COMPONENTS)
+        .join(format!("{digest}{COMPONENT_SUFFIX}"))
 }
 
 fn entry(shelf: &Path, name: &str) -> PathBuf {
@@ -42,10 +44,19 @@ pub(super) fn names(shelf: &Path) -> Result<Vec<String>, SkillError> {
     let mut names = Vec::new();
     for entry in entries {
         if names.len() == MAX_ENTRIES {
-            return at(shelf, Err(io::Error::other(format!("it holds more than {MAX_ENTRIES} skills"))));
+            return at(
+                shelf,
+                Err(io::Error::other(format!(
+                    "it holds more than {MAX_ENTRIES} skills"
+                ))),
+            );
         }
         let name = at(shelf, entry)?.file_name();
-        names.extend(name.to_str().and_then(|name| name.strip_suffix(ENTRY_SUFFIX)).map(str::to_owned));
+        names.extend(
+            name.to_str()
+                .and_then(|name| name.strip_suffix(ENTRY_SUFFIX))
+                .map(str::to_owned),
+        );
     }
     names.sort();
     Ok(names)
@@ -54,7 +65,10 @@ pub(super) fn names(shelf: &Path) -> Result<Vec<String>, SkillError> {
 /// What an entry says; none where there is no such entry.
 pub(super) fn read_entry(shelf: &Path, name: &str) -> Result<Option<Skill>, SkillError> {
     let path = entry(shelf, name);
-    let damaged = || SkillError::Damaged { name: name.into(), path: path.clone() };
+    let damaged = || SkillError::Damaged {
+        name: name.into(),
+        path: path.clone(),
+    };
     match fs::metadata(&path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Ok(meta) if meta.len() > MAX_ENTRY_BYTES => return Err(damaged()),
@@ -63,7 +77,11 @@ pub(super) fn read_entry(shelf: &Path, name: &str) -> Result<Option<Skill>, Skil
     let bytes = at(&path, open::read(&path))?;
     let skill = unseal(&bytes).ok_or_else(damaged)?;
     // An entry that was renamed is another one's.
-    if skill.name() == name { Ok(Some(skill)) } else { Err(damaged()) }
+    if skill.name() == name {
+        Ok(Some(skill))
+    } else {
+        Err(damaged())
+    }
 }
 
 fn seal(skill: &Skill) -> io::Result<Vec<u8>> {
@@ -88,7 +106,13 @@ impl<'a> Change<'a> {
     /// Waits for everyone else who changes the shelf.
     pub(super) fn begin(shelf: &'a Path) -> Result<Self, SkillError> {
         let components = shelf.join(COMPONENTS);
-        at(&components, DirBuilder::new().recursive(true).mode(0o700).create(&components))?;
+        at(
+            &components,
+            DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(&components),
+        )?;
         let path = shelf.join(LOCK);
         let lock = at(&path, File::options().create(true).append(true).open(&path))?;
         at(&path, lock.lock())?;
@@ -100,14 +124,20 @@ impl<'a> Change<'a> {
     }
 
     pub(super) fn put_signature(&self, digest: &Digest, signature: &str) -> Result<(), SkillError> {
-        self.put(&signature_of(&component(self.shelf, digest)), signature.as_bytes())
+        self.put(
+            &signature_of(&component(self.shelf, digest)),
+            signature.as_bytes(),
+        )
     }
 
     pub(super) fn put_entry(&self, skill: &Skill) -> Result<(), SkillError> {
         let path = entry(self.shelf, &skill.name());
         let sealed = at(&path, seal(skill))?;
         if sealed.len() as u64 > MAX_ENTRY_BYTES {
-            let why = format!("its manifest takes {} bytes as JSON, more than {MAX_ENTRY_BYTES}", sealed.len());
+            let why = format!(
+                "its manifest takes {} bytes as JSON, more than {MAX_ENTRY_BYTES}",
+                sealed.len()
+            );
             return Err(SkillError::Unfit(why));
         }
         self.put(&path, &sealed)
@@ -157,5 +187,8 @@ fn sync(dir: &Path) -> io::Result<()> {
 
 /// Names the file that an operation failed on.
 fn at<T>(path: &Path, result: io::Result<T>) -> Result<T, SkillError> {
-    result.map_err(|source| SkillError::File { path: path.to_owned(), source })
+    result.map_err(|source| SkillError::File {
+        path: path.to_owned(),
+        source,
+    })
 }

@@ -13,12 +13,18 @@ const MAX_NAME: usize = 64;
 pub(super) fn check(manifest: &Manifest) -> Result<(), String> {
     name(&manifest.name).map_err(|why| format!("its name {why}"))?;
     let version = &manifest.version;
-    Version::parse(version)
-        .map_err(|error| format!("its version `{version}` is not a semantic one ({error}); write it as `1.0.0`"))?;
+    Version::parse(version).map_err(|error| {
+        format!("its version `{version}` is not a semantic one ({error}); write it as `1.0.0`")
+    })?;
     if manifest.description.trim().is_empty() {
-        return Err("it has no description; say in a sentence what it does and when to choose it".into());
+        return Err(
+            "it has no description; say in a sentence what it does and when to choose it".into(),
+        );
     }
-    for (what, text) in [("config", &manifest.config_schema), ("output", &manifest.output_schema)] {
+    for (what, text) in [
+        ("config", &manifest.config_schema),
+        ("output", &manifest.output_schema),
+    ] {
         if let Some(text) = text {
             schema(text).map_err(|why| format!("its {what} schema is none: {why}"))?;
         }
@@ -33,7 +39,10 @@ pub(super) fn name(name: &str) -> Result<(), String> {
         return Err("is empty".into());
     }
     if name.len() > MAX_NAME {
-        return Err(format!("has {} characters; at most {MAX_NAME} are taken", name.len()));
+        return Err(format!(
+            "has {} characters; at most {MAX_NAME} are taken",
+            name.len()
+        ));
     }
     if !name.chars().all(plain) || !name.starts_with(|c: char| c.is_ascii_alphanumeric()) {
         return Err(format!(

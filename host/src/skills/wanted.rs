@@ -38,8 +38,12 @@ impl Versions {
 impl Wanted {
     /// What may have been meant, where there is no such skill.
     pub(super) fn hint(&self, skills: &[Skill]) -> String {
-        let versions = skills.iter().filter(|skill| skill.manifest.name == self.name);
-        let versions: Vec<String> = versions.map(|skill| format!("`{}`", skill.name())).collect();
+        let versions = skills
+            .iter()
+            .filter(|skill| skill.manifest.name == self.name);
+        let versions: Vec<String> = versions
+            .map(|skill| format!("`{}`", skill.name()))
+            .collect();
         if !versions.is_empty() {
             return format!("there is {}", versions.join(", "));
         }
@@ -54,16 +58,23 @@ impl FromStr for Wanted {
     type Err = SkillError;
 
     fn from_str(text: &str) -> Result<Self, SkillError> {
-        let refuse = |why: String| SkillError::Name { text: text.into(), why };
+        let refuse = |why: String| SkillError::Name {
+            text: text.into(),
+            why,
+        };
         let form = "expected a name and a version: `write-code@1.0.0`, or `write-code@^1` for the newest of those";
         let (name, version) = text.split_once('@').ok_or_else(|| refuse(form.into()))?;
         fit::name(name).map_err(|why| refuse(format!("the name {why}")))?;
-        let wrong = |error: semver::Error| refuse(format!("the version is wrong ({error}); {form}"));
+        let wrong =
+            |error: semver::Error| refuse(format!("the version is wrong ({error}); {form}"));
         let versions = match version.starts_with(['^', '~']) {
             true => Versions::Newest(version.parse().map_err(wrong)?),
             false => Versions::Exactly(version.parse().map_err(wrong)?),
         };
-        Ok(Self { name: name.into(), versions })
+        Ok(Self {
+            name: name.into(),
+            versions,
+        })
     }
 }
 

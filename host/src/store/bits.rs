@@ -36,23 +36,49 @@ fn saved(killed: bool) -> Saved {
     let (records, end) = run(&turns(21, 8 * EVENTS), EVENTS);
     let temp = tempfile::tempdir().unwrap();
     let directory = Directory::new(temp.path().join("store"));
-    let mut store = directory.create(Replace::Never, &Environment::new(&team()), &definition()).unwrap().store;
+    let mut store = directory
+        .create(Replace::Never, &Environment::new(&team()), &definition())
+        .unwrap()
+        .store;
     for (record, n) in records.iter().zip(0..) {
-        let durability = if n % 2 == 0 { Durability::Full } else { Durability::Process };
-        store.append(std::slice::from_ref(record), durability).unwrap();
+        let durability = if n % 2 == 0 {
+            Durability::Full
+        } else {
+            Durability::Process
+        };
+        store
+            .append(std::slice::from_ref(record), durability)
+            .unwrap();
     }
-    store.write_team_json(&|out| write(&team(), &end, &definition(), out), Durability::Full).unwrap();
+    store
+        .write_team_json(
+            &|out| write(&team(), &end, &definition(), out),
+            Durability::Full,
+        )
+        .unwrap();
     if killed {
         // As it lies there while the process goes on.
-        return Saved { files: files(directory.path()), records, end };
+        return Saved {
+            files: files(directory.path()),
+            records,
+            end,
+        };
     }
     drop(store);
-    Saved { files: files(directory.path()), records, end }
+    Saved {
+        files: files(directory.path()),
+        records,
+        end,
+    }
 }
 
 fn files(directory: &Path) -> Files {
-    let names = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    names.map(|name| (name.clone(), std::fs::read(directory.join(name)).unwrap())).collect()
+    let names = std::fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names
+        .map(|name| (name.clone(), std::fs::read(directory.join(name)).unwrap()))
+        .collect()
 }
 
 /// What comes of reading the storage, of going on with it, and of beginning anew in it. Fails if it is anything else
@@ -68,11 +94,16 @@ fn outcome(directory: &Directory, saved: &Saved) -> Result<bool, String> {
     let anew = || directory.create(Replace::Never, &Environment::new(&team()), &definition());
     let go_on = || -> Result<bool, StoreError> {
         let store = directory.open()?.store;
-        Ok(state(&store.load(&At::Head)?) == saved.end && store.records(0, usize::MAX)? == saved.records)
+        Ok(state(&store.load(&At::Head)?) == saved.end
+            && store.records(0, usize::MAX)? == saved.records)
     };
     let begun = anew().is_ok();
     let found = [read(), go_on()];
-    if begun && directory.content().is_ok_and(|content| content == Content::Database) {
+    if begun
+        && directory
+            .content()
+            .is_ok_and(|content| content == Content::Database)
+    {
         return Err("a run began anew".into());
     }
     match found {
@@ -86,7 +117,11 @@ fn outcome(directory: &Directory, saved: &Saved) -> Result<bool, String> {
 
 /// Flips bits of one file; gives how many were flipped, and how often the right data was found.
 fn flip(saved: &Saved, name: &str, stride: usize) -> (usize, usize) {
-    let place = if Path::new("/dev/shm").is_dir() { "/dev/shm".into() } else { std::env::temp_dir() };
+    let place = if Path::new("/dev/shm").is_dir() {
+        "/dev/shm".into()
+    } else {
+        std::env::temp_dir()
+    };
     let bits = saved.files[name].len() * 8;
     // All of a small file.
     let stride = if bits < stride * 4 { 1 } else { stride };
@@ -109,7 +144,9 @@ fn flip(saved: &Saved, name: &str, stride: usize) -> (usize, usize) {
                 std::fs::write(path.join(file), bytes).unwrap();
             }
             let found = outcome(&Directory::new(&path), saved);
-            let found = found.unwrap_or_else(|what| panic!("bit {} of byte {} of `{name}`: {what}", bit % 8, bit / 8));
+            let found = found.unwrap_or_else(|what| {
+                panic!("bit {} of byte {} of `{name}`: {what}", bit % 8, bit / 8)
+            });
             right.fetch_add(usize::from(found), Ordering::Relaxed);
         }
     };
@@ -123,7 +160,10 @@ fn check(killed: bool, expected: &[&str]) {
     assert_eq!(saved.files.keys().collect::<Vec<_>>(), expected);
     for name in expected {
         let (flips, right) = flip(&saved, name, stride);
-        eprintln!("{name}: {flips} flips, {right} right, {} refused", flips - right);
+        eprintln!(
+            "{name}: {flips} flips, {right} right, {} refused",
+            flips - right
+        );
     }
 }
 
@@ -134,7 +174,17 @@ fn a_flipped_bit_in_what_an_orderly_stop_leaves_is_refused_or_does_not_matter() 
 
 #[test]
 fn a_flipped_bit_in_what_a_killed_process_leaves_is_refused_or_does_not_matter() {
-    check(true, &["team.db", "team.db-progress", "team.db-shm", "team.db-wal", "team.json", "team.lock"]);
+    check(
+        true,
+        &[
+            "team.db",
+            "team.db-progress",
+            "team.db-shm",
+            "team.db-wal",
+            "team.json",
+            "team.lock",
+        ],
+    );
 }
 
 #[test]
@@ -157,6 +207,10 @@ fn every_bit_of_the_header_of_a_log_matters_and_none_of_it_is_taken_for_an_empty
     for bit in 0..32 * 8 {
         assert_eq!(of(&|_| true, bit), Ok(false), "{bit}");
         // Without what lies beside, as in a copy of the two.
-        assert_eq!(of(&|name| ["team.db", "team.db-wal"].contains(&name), bit), Ok(false), "{bit}");
+        assert_eq!(
+            of(&|name| ["team.db", "team.db-wal"].contains(&name), bit),
+            Ok(false),
+            "{bit}"
+        );
     }
 }

@@ -19,9 +19,14 @@ impl Reader {
     fn blob_now(&self, digest: &Digest) -> Result<Option<Arc<[u8]>>, StoreError> {
         let mut statement = self.prepare("SELECT body FROM blob WHERE digest = ?1")?;
         let read = |row: &rusqlite::Row<'_>| row.get::<_, Vec<u8>>(0);
-        let body = statement.query_row([&digest.0], read).optional().map_err(|e| self.error("read", e))?;
+        let body = statement
+            .query_row([&digest.0], read)
+            .optional()
+            .map_err(|e| self.error("read", e))?;
         match body {
-            Some(body) if digest_of(&body) != *digest => Err(self.corrupt(format!("the file `{digest}` is damaged"))),
+            Some(body) if digest_of(&body) != *digest => {
+                Err(self.corrupt(format!("the file `{digest}` is damaged")))
+            }
             body => Ok(body.map(Arc::from)),
         }
     }
@@ -30,7 +35,9 @@ impl Reader {
 /// Adds what is not there yet.
 pub(super) fn put(conn: &Connection, blobs: &Blobs) -> rusqlite::Result<()> {
     let mut statement = conn.prepare_cached("INSERT OR IGNORE INTO blob VALUES (?1, ?2)")?;
-    blobs.iter().try_for_each(|(digest, body)| statement.execute(params![digest.0, &body[..]]).map(drop))
+    blobs
+        .iter()
+        .try_for_each(|(digest, body)| statement.execute(params![digest.0, &body[..]]).map(drop))
 }
 
 /// Whether there are any.

@@ -78,7 +78,10 @@ pub(super) fn decode_event(bytes: &[u8]) -> Result<Event, Damage> {
 
 /// Encodes a state, of its messages only those that may still change.
 pub(super) fn encode_snapshot(env: &Environment) -> Vec<u8> {
-    let open: Vec<&Arc<Message>> = env.messages.range(env.settled()..env.messages.len()).collect();
+    let open: Vec<&Arc<Message>> = env
+        .messages
+        .range(env.settled()..env.messages.len())
+        .collect();
     packed(encode(&(open, env), Vec::new()))
 }
 
@@ -94,11 +97,17 @@ pub(super) fn encode_bundles(bundles: &[Bundle]) -> Vec<u8> {
 /// Each is there once: later ones have higher keys.
 pub(super) fn decode_bundles(bytes: &[u8]) -> Result<Vec<Bundle>, Damage> {
     let bundles: Vec<Bundle> = decode(bytes)?;
-    if bundles.is_sorted_by(|one, next| one.n < next.n) { Ok(bundles) } else { Err(Damage::Order) }
+    if bundles.is_sorted_by(|one, next| one.n < next.n) {
+        Ok(bundles)
+    } else {
+        Err(Damage::Order)
+    }
 }
 
 /// Encodes as many messages as belong in one bundle, at least one if there are any. Tells how many.
-pub(super) fn encode_messages<'a>(messages: &mut impl Iterator<Item = &'a Arc<Message>>) -> (u32, Vec<u8>) {
+pub(super) fn encode_messages<'a>(
+    messages: &mut impl Iterator<Item = &'a Arc<Message>>,
+) -> (u32, Vec<u8>) {
     let (mut count, mut buffer) = (0, vec![POSTCARD]);
     while buffer.len() <= BUNDLE_BYTES
         && let Some(message) = messages.next()
@@ -112,16 +121,23 @@ pub(super) fn encode_messages<'a>(messages: &mut impl Iterator<Item = &'a Arc<Me
 /// How many bytes so many messages of a bundle will take, if they can be decoded. To find out takes a fraction of the time
 /// that decoding them takes.
 pub(super) fn check_messages(bytes: &[u8], count: u32) -> Result<u64, Damage> {
-    each::<Seen>(body(&unpacked(bytes)?)?, count).map(|message| Ok(message?.room() as u64)).sum()
+    each::<Seen>(body(&unpacked(bytes)?)?, count)
+        .map(|message| Ok(message?.room() as u64))
+        .sum()
 }
 
 /// The messages of a bundle.
 pub(super) fn decode_messages(bytes: &[u8], count: u32) -> Result<Vec<Arc<Message>>, Damage> {
-    each(body(&unpacked(bytes)?)?, count).map(|message| message.map(Arc::new)).collect()
+    each(body(&unpacked(bytes)?)?, count)
+        .map(|message| message.map(Arc::new))
+        .collect()
 }
 
 /// So many values that lie behind each other.
-fn each<'a, T: Deserialize<'a>>(mut left: &'a [u8], count: u32) -> impl Iterator<Item = Result<T, Damage>> {
+fn each<'a, T: Deserialize<'a>>(
+    mut left: &'a [u8],
+    count: u32,
+) -> impl Iterator<Item = Result<T, Damage>> {
     (0..count).map(move |_| {
         let (value, rest) = postcard::take_from_bytes(left).map_err(Damage::Content)?;
         left = rest;
@@ -154,7 +170,10 @@ fn body(bytes: &[u8]) -> Result<&[u8], Damage> {
 
 /// What was encoded, compressed where that makes it smaller.
 fn packed(plain: Vec<u8>) -> Vec<u8> {
-    let Some(length) = u32::try_from(plain.len()).ok().filter(|length| *length >= MIN_PACKED_BYTES) else {
+    let Some(length) = u32::try_from(plain.len())
+        .ok()
+        .filter(|length| *length >= MIN_PACKED_BYTES)
+    else {
         return plain;
     };
     let mut packed = vec![0; HEAD + get_maximum_output_size(plain.len())];
@@ -177,7 +196,9 @@ fn may_become(block: usize, plain: usize) -> bool {
 
 /// What was encoded, from what was packed.
 fn unpacked(bytes: &[u8]) -> Result<Cow<'_, [u8]>, Damage> {
-    let Some((&PACKED, rest)) = bytes.split_first() else { return Ok(Cow::Borrowed(bytes)) };
+    let Some((&PACKED, rest)) = bytes.split_first() else {
+        return Ok(Cow::Borrowed(bytes));
+    };
     let (length, block) = rest.split_first_chunk().ok_or(Damage::Packing)?;
     let length = u32::from_le_bytes(*length) as usize;
     // What claims to be more is not given memory.
@@ -203,7 +224,11 @@ pub(super) fn checksum(numbers: &[i64], bytes: &[u8]) -> u32 {
 
 /// Compares a checksum with the one that was stored.
 pub(super) fn verify(stored: u32, numbers: &[i64], bytes: &[u8]) -> Result<(), Damage> {
-    if checksum(numbers, bytes) == stored { Ok(()) } else { Err(Damage::Checksum) }
+    if checksum(numbers, bytes) == stored {
+        Ok(())
+    } else {
+        Err(Damage::Checksum)
+    }
 }
 
 #[cfg(test)]
@@ -216,7 +241,12 @@ mod tests {
 
     fn check(plain: Vec<u8>, expected: u8) {
         let packed = packed(plain.clone());
-        assert_eq!(packed.first().copied(), Some(expected), "{} bytes", plain.len());
+        assert_eq!(
+            packed.first().copied(),
+            Some(expected),
+            "{} bytes",
+            plain.len()
+        );
         assert!(packed.len() <= plain.len());
         assert_eq!(unpacked(&packed).unwrap(), plain);
     }
@@ -249,10 +279,19 @@ mod tests {
 
     #[test]
     fn a_bundle_ends_with_the_message_that_fills_it() {
-        let message = |size| Arc::new(Message::of_user("m".into(), "x".repeat(size), "label".into()));
+        let message = |size| {
+            Arc::new(Message::of_user(
+                "m".into(),
+                "x".repeat(size),
+                "label".into(),
+            ))
+        };
         let many = vec![message(1000); 1000];
         let (count, body) = encode_messages(&mut many.iter());
-        assert!((BUNDLE_BYTES / 1100..BUNDLE_BYTES / 1000 + 1).contains(&(count as usize)), "{count}");
+        assert!(
+            (BUNDLE_BYTES / 1100..BUNDLE_BYTES / 1000 + 1).contains(&(count as usize)),
+            "{count}"
+        );
         let read = decode_messages(&body, count).unwrap();
         assert_eq!(read, many[..count as usize]);
         let large = [message(1), message(3 * BUNDLE_BYTES), message(1)];
@@ -267,7 +306,16 @@ mod tests {
             instruct: Some(Instruct::untyped(Json::null())),
             send_to: vec!["A".into(), "é".into()],
             meta: [("a".into(), Json::null()), ("b".into(), Json::null())].into(),
-            route: vec![Hop { from: "A".into(), to: vec!["B".into()] }, Hop { from: "B".into(), to: Vec::new() }],
+            route: vec![
+                Hop {
+                    from: "A".into(),
+                    to: vec!["B".into()],
+                },
+                Hop {
+                    from: "B".into(),
+                    to: Vec::new(),
+                },
+            ],
             ..plain.clone()
         };
         let messages = [plain, full].map(Arc::new);
@@ -275,7 +323,10 @@ mod tests {
         assert_eq!(good[0], POSTCARD);
         let check = |bytes: &[u8], count| {
             let found = check_messages(bytes, count);
-            assert_eq!(found.as_ref().map(drop), decode_messages(bytes, count).as_ref().map(drop));
+            assert_eq!(
+                found.as_ref().map(drop),
+                decode_messages(bytes, count).as_ref().map(drop)
+            );
             found.is_ok()
         };
         assert!(check(&good, count) && !check(&good, count + 1));
@@ -294,7 +345,12 @@ mod tests {
         let plain = [vec![POSTCARD], vec![0; UNPACKED_BYTES]].concat();
         let mut block = vec![0; get_maximum_output_size(plain.len())];
         let size = compress_into(&plain, &mut block).unwrap();
-        let bomb = [&[PACKED][..], &(plain.len() as u32).to_le_bytes(), &block[..size]].concat();
+        let bomb = [
+            &[PACKED][..],
+            &(plain.len() as u32).to_le_bytes(),
+            &block[..size],
+        ]
+        .concat();
         assert_eq!(unpacked(&bomb), Err(Damage::Packing));
         assert_eq!(unpacked(&packed(plain.clone())).unwrap(), plain);
     }
@@ -302,9 +358,15 @@ mod tests {
     #[test]
     fn a_list_names_each_bundle_once() {
         let bundle = |n| Bundle { n, messages: 1 };
-        let check =
-            |list: &[i64]| decode_bundles(&encode_bundles(&list.iter().map(|n| bundle(*n)).collect::<Vec<_>>()));
+        let check = |list: &[i64]| {
+            decode_bundles(&encode_bundles(
+                &list.iter().map(|n| bundle(*n)).collect::<Vec<_>>(),
+            ))
+        };
         assert_eq!(check(&[1, 2, 7]).unwrap().len(), 3);
-        assert_eq!((check(&[1, 1]), check(&[2, 1])), (Err(Damage::Order), Err(Damage::Order)));
+        assert_eq!(
+            (check(&[1, 1]), check(&[2, 1])),
+            (Err(Damage::Order), Err(Damage::Order))
+        );
     }
 }

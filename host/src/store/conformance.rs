@@ -12,8 +12,8 @@ use strata_core::stepper::Stepper;
 
 use super::script::{copy, definition, run, team};
 use super::{
-    At, CheckpointRow, Directory, Durability, FIRST_LINE, GroupLog, MemoryStore, Origin, Record, Replace, Saved,
-    SavedDefinition, Store, StoreError, checkpoint_of,
+    At, CheckpointRow, Directory, Durability, FIRST_LINE, GroupLog, MemoryStore, Origin, Record,
+    Replace, Saved, SavedDefinition, Store, StoreError, checkpoint_of,
 };
 use crate::blob::digest_of;
 
@@ -58,7 +58,9 @@ impl Kept for Killed {
 
     fn reopen(&mut self) {
         let temp = tempfile::tempdir().unwrap();
-        copy(self.0.directory.path(), temp.path(), |name| !["team.lock", "team.db-shm"].contains(&name));
+        copy(self.0.directory.path(), temp.path(), |name| {
+            !["team.lock", "team.db-shm"].contains(&name)
+        });
         self.0.directory = Directory::new(temp.path());
         self.0.reopen();
         self.0.store.as_mut().unwrap().join(&GroupLog::new());
@@ -72,8 +74,14 @@ fn check(base: &Environment, check: impl Fn(&mut dyn Kept)) {
     let in_file = || {
         let temp = tempfile::tempdir().unwrap();
         let directory = Directory::new(temp.path().join("a % strange?name#/store"));
-        let created = directory.create(Replace::Never, base, &definition()).unwrap();
-        InFile { store: Some(created.store), directory, _temp: temp }
+        let created = directory
+            .create(Replace::Never, base, &definition())
+            .unwrap();
+        InFile {
+            store: Some(created.store),
+            directory,
+            _temp: temp,
+        }
     };
     check(&mut in_file());
     let (mut killed, group) = (Killed(in_file()), GroupLog::new());
@@ -100,12 +108,19 @@ pub(super) fn turns(seed: u64, count: usize) -> Vec<u8> {
 /// The state that a load stands for.
 pub(super) fn state(saved: &Saved) -> Environment {
     let mut stepper = Stepper::new(team(), saved.base.clone());
-    saved.tail.iter().for_each(|record| stepper.apply(&record.event).unwrap());
+    saved
+        .tail
+        .iter()
+        .for_each(|record| stepper.apply(&record.event).unwrap());
     stepper.env().clone()
 }
 
 pub(super) fn replay(records: &[Record]) -> Environment {
-    state(&Saved { base: fresh(), tail: records.to_vec(), next_line: 0 })
+    state(&Saved {
+        base: fresh(),
+        tail: records.to_vec(),
+        next_line: 0,
+    })
 }
 
 #[test]
@@ -120,16 +135,29 @@ fn what_is_kept_of_checkpoints_is_the_first_and_the_newest() {
         let rows = kept.store().checkpoints().unwrap();
         let newest = all.len() - 3;
         // Where somebody was waited for stays, too.
-        let waits = |row: &CheckpointRow| row.status == Status::Waiting && row.source != Origin::Answer;
+        let waits =
+            |row: &CheckpointRow| row.status == Status::Waiting && row.source != Origin::Answer;
         let stays = |(at, row): &(usize, &CheckpointRow)| *at == 0 || *at >= newest || waits(row);
-        let expected: Vec<_> = all.iter().enumerate().filter(stays).map(|(_, row)| row.id.clone()).collect();
+        let expected: Vec<_> = all
+            .iter()
+            .enumerate()
+            .filter(stays)
+            .map(|(_, row)| row.id.clone())
+            .collect();
         assert!(expected.len() < all.len() - 2, "little is forgotten");
-        assert_eq!(rows.iter().map(|row| row.id.clone()).collect::<Vec<_>>(), expected);
+        assert_eq!(
+            rows.iter().map(|row| row.id.clone()).collect::<Vec<_>>(),
+            expected
+        );
         assert_eq!(rows[0].parent, None);
-        rows.windows(2).for_each(|pair| assert_eq!(pair[1].parent.as_ref(), Some(&pair[0].id)));
+        rows.windows(2)
+            .for_each(|pair| assert_eq!(pair[1].parent.as_ref(), Some(&pair[0].id)));
         let gone = all.iter().find(|row| !expected.contains(&row.id)).unwrap();
         let forgotten = kept.store().load(&At::Checkpoint(gone.id.clone()));
-        assert!(matches!(forgotten, Err(StoreError::NoCheckpoint { .. })), "{forgotten:?}");
+        assert!(
+            matches!(forgotten, Err(StoreError::NoCheckpoint { .. })),
+            "{forgotten:?}"
+        );
         assert_eq!(kept.store().records(0, usize::MAX).unwrap(), records);
         assert_eq!(state(&kept.store().load(&At::Head).unwrap()), end);
     });
@@ -139,9 +167,20 @@ fn what_is_kept_of_checkpoints_is_the_first_and_the_newest() {
 fn what_is_appended_is_loaded() {
     let (records, end) = run(&turns(1, 3000), 400);
     check(&fresh(), |kept| {
-        assert_eq!(kept.store().load(&At::Head).unwrap(), Saved { base: fresh(), tail: vec![], next_line: FIRST_LINE });
+        assert_eq!(
+            kept.store().load(&At::Head).unwrap(),
+            Saved {
+                base: fresh(),
+                tail: vec![],
+                next_line: FIRST_LINE
+            }
+        );
         for (i, some) in records.chunks(7).enumerate() {
-            let durability = if i % 2 == 0 { Durability::Process } else { Durability::Full };
+            let durability = if i % 2 == 0 {
+                Durability::Process
+            } else {
+                Durability::Full
+            };
             kept.store().append(some, durability).unwrap();
             kept.store().append(&[], durability).unwrap();
         }
@@ -163,7 +202,11 @@ fn what_is_appended_is_loaded() {
 #[test]
 fn a_checkpoint_is_the_state_after_the_event_that_made_it() {
     let (records, _) = run(&turns(2, 3000), 300);
-    let made: Vec<_> = records.iter().enumerate().filter_map(|(i, r)| Some((i, checkpoint_of(&r.event)?))).collect();
+    let made: Vec<_> = records
+        .iter()
+        .enumerate()
+        .filter_map(|(i, r)| Some((i, checkpoint_of(&r.event)?)))
+        .collect();
     assert!(made.len() > 5, "{}", made.len());
     check(&fresh(), |kept| {
         kept.store().append(&records, Durability::Process).unwrap();
@@ -176,7 +219,9 @@ fn a_checkpoint_is_the_state_after_the_event_that_made_it() {
             assert_eq!(saved.next_line, last.line + u64::from(last.lines));
         }
         match kept.store().load(&At::Checkpoint("none-such".into())) {
-            Err(StoreError::NoCheckpoint { id, known }) if !known.is_empty() => assert_eq!(id, "none-such"),
+            Err(StoreError::NoCheckpoint { id, known }) if !known.is_empty() => {
+                assert_eq!(id, "none-such")
+            }
             other => panic!("{other:?}"),
         }
     });
@@ -190,16 +235,37 @@ fn checkpoints_are_listed_as_a_chain_and_the_first_step_below_the_entry() {
         kept.store().append(&records, Durability::Process).unwrap();
         kept.reopen();
         let rows = kept.store().checkpoints().unwrap();
-        let made: Vec<_> = records.iter().filter_map(|record| checkpoint_of(&record.event)).collect();
+        let made: Vec<_> = records
+            .iter()
+            .filter_map(|record| checkpoint_of(&record.event))
+            .collect();
         assert_eq!(rows.iter().map(|row| &row.id).collect::<Vec<_>>(), made);
-        assert_eq!((rows[0].source, rows[0].step, rows[0].parent.clone()), (Origin::Entry, 0, None));
+        assert_eq!(
+            (rows[0].source, rows[0].step, rows[0].parent.clone()),
+            (Origin::Entry, 0, None)
+        );
         for pair in rows.windows(2) {
             let is_first = pair[1].source == Origin::Step && pair[1].step == 0;
-            assert_eq!(pair[1].parent.as_ref(), Some(if is_first { &rows[0].id } else { &pair[0].id }));
+            assert_eq!(
+                pair[1].parent.as_ref(),
+                Some(if is_first { &rows[0].id } else { &pair[0].id })
+            );
             assert!(pair[0].step <= pair[1].step);
         }
-        let ends = |r: &&Record| matches!(r.event, Event::RunEnded { status: Status::Failed, checkpoint: Some(_), .. });
-        let faults = rows.iter().filter(|row| row.source.name() == "fault" && row.status == Status::Failed).count();
+        let ends = |r: &&Record| {
+            matches!(
+                r.event,
+                Event::RunEnded {
+                    status: Status::Failed,
+                    checkpoint: Some(_),
+                    ..
+                }
+            )
+        };
+        let faults = rows
+            .iter()
+            .filter(|row| row.source.name() == "fault" && row.status == Status::Failed)
+            .count();
         assert_eq!(faults, records.iter().filter(ends).count());
         assert!(faults > 0);
     });
@@ -224,7 +290,9 @@ fn snapshots_do_not_change_what_is_loaded() {
     let (records, end) = run(&turns(4, 3000), 200);
     check(&fresh(), |kept| {
         for (i, record) in records.iter().enumerate() {
-            kept.store().append(std::slice::from_ref(record), Durability::Process).unwrap();
+            kept.store()
+                .append(std::slice::from_ref(record), Durability::Process)
+                .unwrap();
             if i % 17 == 3 {
                 kept.store().save_snapshot(&replay(&records[..=i])).unwrap();
             }
@@ -236,7 +304,10 @@ fn snapshots_do_not_change_what_is_loaded() {
         kept.reopen();
         let saved = kept.store().load(&At::Head).unwrap();
         assert_eq!((saved.tail.len(), &saved.base), (0, &end));
-        assert_eq!(saved.next_line, records[199].line + u64::from(records[199].lines));
+        assert_eq!(
+            saved.next_line,
+            records[199].line + u64::from(records[199].lines)
+        );
         assert_eq!(kept.store().records(0, 1000).unwrap(), records);
     });
 }
@@ -249,10 +320,20 @@ fn a_run_can_start_from_any_state() {
     check(&base, |kept| {
         let rows = kept.store().checkpoints().unwrap();
         assert_eq!((rows.len(), &rows[0].id, &rows[0].parent), (1, &id, &None));
-        assert_eq!((rows[0].source, rows[0].status), (Origin::Import, base.status));
+        assert_eq!(
+            (rows[0].source, rows[0].status),
+            (Origin::Import, base.status)
+        );
         kept.reopen();
         for at in [At::Head, At::Checkpoint(id.clone())] {
-            assert_eq!(kept.store().load(&at).unwrap(), Saved { base: base.clone(), tail: vec![], next_line: 1 });
+            assert_eq!(
+                kept.store().load(&at).unwrap(),
+                Saved {
+                    base: base.clone(),
+                    tail: vec![],
+                    next_line: 1
+                }
+            );
         }
     });
 }
@@ -262,11 +343,16 @@ fn the_bytes_of_files_are_kept_by_what_they_are() {
     let (one, none): (&[u8], &[u8]) = (b"one\0", b"");
     check(&fresh(), |kept| {
         for bytes in [one, none, one] {
-            kept.store().put_blobs(&[(digest_of(bytes), bytes.into())].into()).unwrap();
+            kept.store()
+                .put_blobs(&[(digest_of(bytes), bytes.into())].into())
+                .unwrap();
         }
         kept.reopen();
         for bytes in [one, none] {
-            assert_eq!(kept.store().blob(&digest_of(bytes)).unwrap().as_deref(), Some(bytes));
+            assert_eq!(
+                kept.store().blob(&digest_of(bytes)).unwrap().as_deref(),
+                Some(bytes)
+            );
         }
         assert_eq!(kept.store().blob(&digest_of(b"two")).unwrap(), None);
     });
@@ -296,7 +382,9 @@ fn ten_thousand_events_are_kept_and_summed_up_now_and_then() {
         let mut stepper = Stepper::new(team(), fresh());
         let mut snapshots = 0;
         for record in &records {
-            kept.store().append(std::slice::from_ref(record), Durability::Process).unwrap();
+            kept.store()
+                .append(std::slice::from_ref(record), Durability::Process)
+                .unwrap();
             stepper.apply(&record.event).unwrap();
             if kept.store().snapshot_due() {
                 kept.store().save_snapshot(stepper.env()).unwrap();

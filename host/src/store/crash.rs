@@ -10,7 +10,9 @@ use strata_core::stepper::Stepper;
 
 use super::conformance::{state, turns};
 use super::script::{definition, run, team};
-use super::{At, Directory, Durability, GroupLog, Record, Replace, Store, StoreError, checkpoint_of};
+use super::{
+    At, Directory, Durability, GroupLog, Record, Replace, Store, StoreError, checkpoint_of,
+};
 
 /// Tells the child where to write.
 const DIRECTORY: &str = "STRATA_TEST_CRASH_DIRECTORY";
@@ -23,7 +25,9 @@ const RUN: (u64, usize) = (11, 4000);
 /// each append how many are saved, and begins anew in the same directory where it left off.
 #[test]
 fn child_appends_until_it_is_killed() {
-    let Ok(path) = std::env::var(DIRECTORY) else { return };
+    let Ok(path) = std::env::var(DIRECTORY) else {
+        return;
+    };
     let (records, _) = run(&turns(RUN.0, 8 * RUN.1), RUN.1);
     let mut store = Directory::new(path).open().unwrap().store;
     if std::env::var_os(SHARES).is_some() {
@@ -34,14 +38,22 @@ fn child_appends_until_it_is_killed() {
     let mut at = store.records(0, usize::MAX).unwrap().len();
     while at < records.len() {
         let next = (at + 1 + at % 3).min(records.len());
-        let durability = if at % 5 == 0 { Durability::Full } else { Durability::Process };
+        let durability = if at % 5 == 0 {
+            Durability::Full
+        } else {
+            Durability::Process
+        };
         store.append(&records[at..next], durability).unwrap();
         println!("saved {next}");
-        records[at..next].iter().for_each(|record| stepper.apply(&record.event).unwrap());
+        records[at..next]
+            .iter()
+            .for_each(|record| stepper.apply(&record.event).unwrap());
         at = next;
         if at % 50 < 3 {
             store.save_snapshot(stepper.env()).unwrap();
-            store.write_team_json(&|out| write!(out, "{{\"n\": {at}}}"), Durability::Full).unwrap();
+            store
+                .write_team_json(&|out| write!(out, "{{\"n\": {at}}}"), Durability::Full)
+                .unwrap();
         }
     }
 }
@@ -50,21 +62,47 @@ fn child_appends_until_it_is_killed() {
 /// it puts a fork of the newest checkpoint aside, and prunes now and then. It says which fork was made last.
 #[test]
 fn child_forks_and_prunes_until_it_is_killed() {
-    let Ok(path) = std::env::var(DIRECTORY) else { return };
+    let Ok(path) = std::env::var(DIRECTORY) else {
+        return;
+    };
     let (records, _) = run(&turns(RUN.0, 8 * RUN.1), RUN.1);
     let mut store = Directory::new(path).open().unwrap().store;
     let mut at = store.lineages().unwrap()[0].events as usize;
     while at < records.len() {
         let next = (at + 23).min(records.len());
-        store.append(&records[at..next], Durability::Process).unwrap();
+        store
+            .append(&records[at..next], Durability::Process)
+            .unwrap();
         at = next;
-        let from = store.checkpoints().unwrap().into_iter().rev().find(|row| row.lineage == "main").unwrap().id;
+        let from = store
+            .checkpoints()
+            .unwrap()
+            .into_iter()
+            .rev()
+            .find(|row| row.lineage == "main")
+            .unwrap()
+            .id;
         let env = state(&store.load(&At::Checkpoint(from)).unwrap());
         let forks = store.lineages().unwrap().len();
-        let account = Account { spent: store.spent().unwrap(), ..Account::default() };
-        let event = Stepper::new(team(), env).forked(format!("main.{forks}"), Vec::new(), account).unwrap();
+        let account = Account {
+            spent: store.spent().unwrap(),
+            ..Account::default()
+        };
+        let event = Stepper::new(team(), env)
+            .forked(format!("main.{forks}"), Vec::new(), account)
+            .unwrap();
         let line = store.load(&At::Head).unwrap().next_line;
-        store.append(&[Record { line, lines: 1, time_ms: 0, event }], Durability::Full).unwrap();
+        store
+            .append(
+                &[Record {
+                    line,
+                    lines: 1,
+                    time_ms: 0,
+                    event,
+                }],
+                Durability::Full,
+            )
+            .unwrap();
         println!("saved {forks}");
         if forks.is_multiple_of(3) {
             store.prune(2, &mut |saved| Ok(state(&saved))).unwrap();
@@ -73,21 +111,34 @@ fn child_forks_and_prunes_until_it_is_killed() {
 }
 
 fn child(directory: &Directory) -> Child {
-    spawn(directory, "store::crash::child_appends_until_it_is_killed", None)
+    spawn(
+        directory,
+        "store::crash::child_appends_until_it_is_killed",
+        None,
+    )
 }
 
 fn spawn(directory: &Directory, test: &str, told: Option<(&str, &str)>) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--nocapture"]);
-    command.env(DIRECTORY, directory.path()).envs(told).stdout(Stdio::piped()).stderr(Stdio::null());
+    command
+        .env(DIRECTORY, directory.path())
+        .envs(told)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
     command.spawn().unwrap()
 }
 
 /// Waits until a child has said that something is saved, then for a while, and kills it. Gives what it said last.
 fn kill_after(mut child: Child, pause: Duration) -> usize {
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let mut lines = BufReader::new(child.stdout.take().unwrap())
+        .lines()
+        .map_while(Result::ok);
     // The test harness says something before it on the first line.
-    let said = |line: String| line.rsplit_once("saved ").and_then(|(_, n)| n.parse::<usize>().ok());
+    let said = |line: String| {
+        line.rsplit_once("saved ")
+            .and_then(|(_, n)| n.parse::<usize>().ok())
+    };
     let mut last = lines.by_ref().find_map(said).unwrap_or(0);
     let start = Instant::now();
     while start.elapsed() < pause {
@@ -107,20 +158,39 @@ fn what_a_killed_process_saved_is_there() {
     assert_eq!(records.len(), RUN.1);
     let temp = tempfile::tempdir().unwrap();
     let directory = Directory::new(temp.path());
-    drop(directory.create(Replace::Never, &Environment::new(&team()), &definition()).unwrap());
+    drop(
+        directory
+            .create(Replace::Never, &Environment::new(&team()), &definition())
+            .unwrap(),
+    );
     for round in 0..12u64 {
-        let shares = if round % 2 == 0 { None } else { Some((SHARES, "")) };
-        let child = spawn(&directory, "store::crash::child_appends_until_it_is_killed", shares);
+        let shares = if round % 2 == 0 {
+            None
+        } else {
+            Some((SHARES, ""))
+        };
+        let child = spawn(
+            &directory,
+            "store::crash::child_appends_until_it_is_killed",
+            shares,
+        );
         let said = kill_after(child, Duration::from_micros(700 * (round * round % 29)));
         // A reader sees it as it lies there, before anybody repairs anything.
-        let read = super::Reader::open(&directory).unwrap().load(&At::Head).unwrap();
+        let read = super::Reader::open(&directory)
+            .unwrap()
+            .load(&At::Head)
+            .unwrap();
         let opened = directory.open().unwrap();
-        assert!(!opened.team_json_differs, "the team.json beside it is one of ours");
+        assert!(
+            !opened.team_json_differs,
+            "the team.json beside it is one of ours"
+        );
         let kept = opened.store.records(0, usize::MAX).unwrap();
         assert!(kept.len() >= said, "{} of {said} are left", kept.len());
         assert_eq!(kept, records[..kept.len()]);
         let mut expected = Stepper::new(team(), Environment::new(&team()));
-        kept.iter().for_each(|record| expected.apply(&record.event).unwrap());
+        kept.iter()
+            .for_each(|record| expected.apply(&record.event).unwrap());
         let now = state(&opened.store.load(&At::Head).unwrap());
         assert_eq!((&now, &state(&read)), (expected.env(), expected.env()));
     }
@@ -131,7 +201,11 @@ fn what_a_process_that_was_killed_while_it_forked_or_pruned_saved_is_there() {
     let (records, _) = run(&turns(RUN.0, 8 * RUN.1), RUN.1);
     let temp = tempfile::tempdir().unwrap();
     let directory = Directory::new(temp.path());
-    drop(directory.create(Replace::Never, &Environment::new(&team()), &definition()).unwrap());
+    drop(
+        directory
+            .create(Replace::Never, &Environment::new(&team()), &definition())
+            .unwrap(),
+    );
     let mut states = std::collections::BTreeMap::new();
     let mut stepper = Stepper::new(team(), Environment::new(&team()));
     for record in &records {
@@ -139,11 +213,19 @@ fn what_a_process_that_was_killed_while_it_forked_or_pruned_saved_is_there() {
         states.extend(checkpoint_of(&record.event).map(|id| (id.clone(), stepper.env().clone())));
     }
     for round in 0..12u64 {
-        let child = spawn(&directory, "store::crash::child_forks_and_prunes_until_it_is_killed", None);
+        let child = spawn(
+            &directory,
+            "store::crash::child_forks_and_prunes_until_it_is_killed",
+            None,
+        );
         let said = kill_after(child, Duration::from_micros(1900 * (round * round % 29)));
         let store = directory.open().unwrap().store;
         let lineages = store.lineages().unwrap();
-        assert!(lineages.len() > said && lineages[0].current, "{} of {said} are left", lineages.len());
+        assert!(
+            lineages.len() > said && lineages[0].current,
+            "{} of {said} are left",
+            lineages.len()
+        );
         let rows = store.checkpoints().unwrap();
         assert_eq!(rows.iter().filter(|row| row.parent.is_none()).count(), 1);
         for row in &rows {
@@ -159,9 +241,15 @@ fn what_a_process_that_was_killed_while_it_forked_or_pruned_saved_is_there() {
                 }
             }
         }
-        assert_eq!(rows.iter().filter(|row| row.lineage != "main").count() + 1, lineages.len());
+        assert_eq!(
+            rows.iter().filter(|row| row.lineage != "main").count() + 1,
+            lineages.len()
+        );
         let head = state(&store.load(&At::Head).unwrap());
-        assert_eq!(head, super::conformance::replay(&records[..lineages[0].events as usize]));
+        assert_eq!(
+            head,
+            super::conformance::replay(&records[..lineages[0].events as usize])
+        );
     }
 }
 
@@ -169,19 +257,36 @@ fn what_a_process_that_was_killed_while_it_forked_or_pruned_saved_is_there() {
 fn a_directory_is_locked_while_a_process_works_on_it_and_no_longer() {
     let temp = tempfile::tempdir().unwrap();
     let directory = Directory::new(temp.path());
-    drop(directory.create(Replace::Never, &Environment::new(&team()), &definition()).unwrap());
+    drop(
+        directory
+            .create(Replace::Never, &Environment::new(&team()), &definition())
+            .unwrap(),
+    );
     let mut child = child(&directory);
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let mut lines = BufReader::new(child.stdout.take().unwrap())
+        .lines()
+        .map_while(Result::ok);
     lines.by_ref().find(|line| line.contains("saved")).unwrap();
-    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::STOP).unwrap();
+    rustix::process::kill_process(
+        rustix::process::Pid::from_child(&child),
+        rustix::process::Signal::STOP,
+    )
+    .unwrap();
     match directory.open() {
         Err(e @ StoreError::Locked { pid, .. }) => {
             assert_eq!(pid, Some(child.id()));
-            assert!(e.to_string().contains(&format!("in use by process {}", child.id())), "{e}");
+            assert!(
+                e.to_string()
+                    .contains(&format!("in use by process {}", child.id())),
+                "{e}"
+            );
         }
         other => panic!("{other:?}"),
     }
-    super::Reader::open(&directory).unwrap().checkpoints().unwrap();
+    super::Reader::open(&directory)
+        .unwrap()
+        .checkpoints()
+        .unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(temp.path().join("team.lock").exists());

@@ -23,34 +23,69 @@ pub(super) fn saved(events: usize) -> (TempDir, Directory, Vec<Record>, Environm
     let temp = tempfile::tempdir().unwrap();
     let directory = Directory::new(temp.path().join("store"));
     let base = Environment::new(&team());
-    let mut store = directory.create(Replace::Never, &base, &definition()).unwrap().store;
+    let mut store = directory
+        .create(Replace::Never, &base, &definition())
+        .unwrap()
+        .store;
     let (first, rest) = records.split_at(events / 2);
     store.append(first, Durability::Process).unwrap();
-    store.save_snapshot(&state(&store.load(&At::Head).unwrap())).unwrap();
+    store
+        .save_snapshot(&state(&store.load(&At::Head).unwrap()))
+        .unwrap();
     store.append(rest, Durability::Full).unwrap();
     put_aside(&mut store);
-    store.write_team_json(&|out| write(&team(), &end, &definition(), out), Durability::Full).unwrap();
+    store
+        .write_team_json(
+            &|out| write(&team(), &end, &definition(), out),
+            Durability::Full,
+        )
+        .unwrap();
     drop(store);
     (temp, directory, records, end)
 }
 
 /// Begins another lineage at the newest checkpoint, if there is one; the current one stays.
 fn put_aside(store: &mut super::SqliteStore) {
-    let Some(from) = store.checkpoints().unwrap().pop() else { return };
+    let Some(from) = store.checkpoints().unwrap().pop() else {
+        return;
+    };
     let saved = store.load(&At::Checkpoint(from.id)).unwrap();
     let (line, env) = (saved.next_line, state(&saved));
-    let account = Account { spent: store.spent().unwrap(), ..Account::default() };
-    let event = Stepper::new(team(), env).forked(ASIDE.into(), Vec::new(), account).unwrap();
-    store.append(&[Record { line, lines: 1, time_ms: 0, event }], Durability::Full).unwrap();
+    let account = Account {
+        spent: store.spent().unwrap(),
+        ..Account::default()
+    };
+    let event = Stepper::new(team(), env)
+        .forked(ASIDE.into(), Vec::new(), account)
+        .unwrap();
+    store
+        .append(
+            &[Record {
+                line,
+                lines: 1,
+                time_ms: 0,
+                event,
+            }],
+            Durability::Full,
+        )
+        .unwrap();
 }
 
 /// Everything that can be read: the right thing or an error.
-pub(super) fn read_all(directory: &Directory, records: &[Record], end: &Environment) -> Result<(), StoreError> {
+pub(super) fn read_all(
+    directory: &Directory,
+    records: &[Record],
+    end: &Environment,
+) -> Result<(), StoreError> {
     let reader = Reader::open(directory)?;
     assert_eq!(state(&reader.load(&At::Head)?), *end);
     assert_eq!(reader.records(0, usize::MAX)?, records);
     assert_eq!(reader.definition()?, definition());
-    let forked = reader.checkpoints()?.into_iter().find(|row| row.lineage == ASIDE).expect("it was made");
+    let forked = reader
+        .checkpoints()?
+        .into_iter()
+        .find(|row| row.lineage == ASIDE)
+        .expect("it was made");
     let from = state(&reader.load(&At::Checkpoint(forked.parent.expect("where it left")))?);
     let forked = state(&reader.load(&At::Lineage(ASIDE.into()))?);
     assert_eq!((forked.roles, forked.messages), (from.roles, from.messages));
@@ -61,10 +96,18 @@ pub(super) fn read_all(directory: &Directory, records: &[Record], end: &Environm
 fn go_on(directory: &Directory, records: &[Record], end: &Environment) -> Result<(), StoreError> {
     let mut store = directory.open()?.store;
     assert_eq!(state(&store.load(&At::Head)?), *end);
-    let more = Record { event: Event::RetryDue { role: strata_core::id::RoleId(0) }, ..records[0].clone() };
+    let more = Record {
+        event: Event::RetryDue {
+            role: strata_core::id::RoleId(0),
+        },
+        ..records[0].clone()
+    };
     store.append(std::slice::from_ref(&more), Durability::Process)?;
     let now = store.records(0, usize::MAX)?;
-    assert_eq!((&now[..now.len() - 1], &now[now.len() - 1]), (records, &more));
+    assert_eq!(
+        (&now[..now.len() - 1], &now[now.len() - 1]),
+        (records, &more)
+    );
     Ok(())
 }
 
@@ -74,7 +117,10 @@ fn refused(with: &[u8], (directory, records, end): (&Directory, &[Record], &Envi
     std::fs::write(&path, with).unwrap();
     let first = read_all(directory, records, end);
     let second = go_on(directory, records, end);
-    for error in [&first, &second].into_iter().filter_map(|result| result.as_ref().err()) {
+    for error in [&first, &second]
+        .into_iter()
+        .filter_map(|result| result.as_ref().err())
+    {
         assert!(error.to_string().contains("team.db"), "{error}");
     }
     for log in ["team.db-wal", "team.db-shm"] {
@@ -88,7 +134,9 @@ fn flipped_bytes_are_noticed_or_do_not_matter() {
     let (_temp, directory, records, end) = saved(120);
     let good = std::fs::read(directory.path().join("team.db")).unwrap();
     let random = turns(31, 4 * 300);
-    let anywhere = random.chunks(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]) as usize % good.len());
+    let anywhere = random
+        .chunks(4)
+        .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]) as usize % good.len());
     let mut noticed = 0;
     for at in (0..110).chain(anywhere) {
         let mut bad = good.clone();
@@ -108,11 +156,16 @@ fn messages_that_are_missing_or_another_states_are_noticed() {
         let conn = rusqlite::Connection::open(path).unwrap();
         assert!(conn.execute(change, []).unwrap() > 0, "{change}");
         conn.close().unwrap();
-        let error = read_all(&directory, &records, &end).unwrap_err().to_string();
+        let error = read_all(&directory, &records, &end)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains(expected), "{error}");
     };
     check("DELETE FROM bundle", "bundle 1 of messages is missing");
-    check("UPDATE bundle SET n = n + 1", "bundle 1 of messages is missing");
+    check(
+        "UPDATE bundle SET n = n + 1",
+        "bundle 1 of messages is missing",
+    );
     check(
         "UPDATE bundle SET body = CAST(body || x'00' AS BLOB)",
         "bundle 1 of messages cannot be read: its checksum does not match",
@@ -126,9 +179,15 @@ fn messages_that_are_missing_or_another_states_are_noticed() {
 fn a_database_that_is_cut_off_is_refused() {
     let (_temp, directory, records, end) = saved(120);
     let good = std::fs::read(directory.path().join("team.db")).unwrap();
-    let lengths = (0..good.len()).step_by(1777).chain([1, 50, 99, 100, 4095, 4096]);
+    let lengths = (0..good.len())
+        .step_by(1777)
+        .chain([1, 50, 99, 100, 4095, 4096]);
     for length in lengths.filter(|length| length + 4096 < good.len()) {
-        assert!(refused(&good[..length], (&directory, &records, &end)), "{length} of {}", good.len());
+        assert!(
+            refused(&good[..length], (&directory, &records, &end)),
+            "{length} of {}",
+            good.len()
+        );
     }
     // The end of the last page may be unused: then nothing is missing.
     refused(&good[..good.len() - 1], (&directory, &records, &end));
@@ -142,10 +201,15 @@ fn a_damaged_log_is_noticed_and_without_what_lies_beside_it_loses_what_it_held_a
     let (more, _) = run(&turns(21, 8 * 60), 60);
     assert_eq!(more[..40], records);
     for record in &more[40..] {
-        store.append(std::slice::from_ref(record), Durability::Full).unwrap();
+        store
+            .append(std::slice::from_ref(record), Durability::Full)
+            .unwrap();
     }
     // As a killed process leaves it: copied while the store is still open.
-    let (database, log) = (std::fs::read(&path).unwrap(), std::fs::read(directory.path().join("team.db-wal")).unwrap());
+    let (database, log) = (
+        std::fs::read(&path).unwrap(),
+        std::fs::read(directory.path().join("team.db-wal")).unwrap(),
+    );
     let progress = std::fs::read(directory.path().join("team.db-progress")).unwrap();
     drop(store);
     for at in (0..log.len()).step_by(log.len() / 60) {
@@ -154,18 +218,35 @@ fn a_damaged_log_is_noticed_and_without_what_lies_beside_it_loses_what_it_held_a
         let kept = |progress: Option<&Vec<u8>>| {
             std::fs::write(&path, &database).unwrap();
             std::fs::write(directory.path().join("team.db-wal"), &bad).unwrap();
-            let beside = ["team.db-shm", "team.db-progress"].map(|name| directory.path().join(name));
-            beside.iter().for_each(|file| drop(std::fs::remove_file(file)));
-            progress.into_iter().for_each(|bytes| std::fs::write(&beside[1], bytes).unwrap());
-            directory.open().map(|opened| opened.store.records(0, usize::MAX).unwrap())
+            let beside =
+                ["team.db-shm", "team.db-progress"].map(|name| directory.path().join(name));
+            beside
+                .iter()
+                .for_each(|file| drop(std::fs::remove_file(file)));
+            progress
+                .into_iter()
+                .for_each(|bytes| std::fs::write(&beside[1], bytes).unwrap());
+            directory
+                .open()
+                .map(|opened| opened.store.records(0, usize::MAX).unwrap())
         };
         match kept(Some(&progress)) {
             Ok(kept) => assert_eq!(kept, more, "{at}"),
-            Err(error) => assert!(error.to_string().contains("changes were recorded in it"), "{error}"),
+            Err(error) => assert!(
+                error.to_string().contains("changes were recorded in it"),
+                "{error}"
+            ),
         }
         match kept(None) {
-            Ok(kept) => assert!(kept.len() >= 40 && kept == more[..kept.len()], "{at}: {}", kept.len()),
-            Err(error) => assert!(error.to_string().contains("what follows is not there"), "{error}"),
+            Ok(kept) => assert!(
+                kept.len() >= 40 && kept == more[..kept.len()],
+                "{at}: {}",
+                kept.len()
+            ),
+            Err(error) => assert!(
+                error.to_string().contains("what follows is not there"),
+                "{error}"
+            ),
         }
     }
 }
@@ -178,7 +259,9 @@ fn check(content: &[u8], expected: &str) {
     let errors = [
         Reader::open(&directory).unwrap_err(),
         directory.open().unwrap_err(),
-        directory.create(Replace::Never, &Environment::new(&team()), &definition()).unwrap_err(),
+        directory
+            .create(Replace::Never, &Environment::new(&team()), &definition())
+            .unwrap_err(),
     ];
     for error in errors {
         assert!(error.to_string().contains(expected), "{error}");
@@ -198,9 +281,15 @@ fn files_that_are_not_ours_are_recognised_and_left_alone() {
         std::fs::read(&path).unwrap()
     };
     check(b"", "is damaged: it is empty");
-    check(b"some text", "was not written by strata-host: it is no SQLite database");
+    check(
+        b"some text",
+        "was not written by strata-host: it is no SQLite database",
+    );
     check(&[0; 5000], "was not written by strata-host");
-    check(&sqlite("CREATE TABLE t (a)"), "it is the database of another program; choose another storage directory");
+    check(
+        &sqlite("CREATE TABLE t (a)"),
+        "it is the database of another program; choose another storage directory",
+    );
     let ours = "CREATE TABLE t (a); PRAGMA application_id = 0x53545254;";
     check(
         &sqlite(&format!("{ours} PRAGMA user_version = 99;")),
@@ -224,12 +313,17 @@ fn a_lost_team_json_is_written_again_and_a_changed_one_is_noticed() {
     assert!(!opened().team_json_differs);
     std::fs::write(&path, text.replace("quoted", "edited")).unwrap();
     assert!(opened().team_json_differs);
-    opened().store.write_team_json(&|out| out.write_all(b"{}"), Durability::Full).unwrap();
+    opened()
+        .store
+        .write_team_json(&|out| out.write_all(b"{}"), Durability::Full)
+        .unwrap();
     assert!(!opened().team_json_differs);
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "{}");
     // Killed between remembering the new file and putting it in its place.
     let mut store = opened().store;
-    store.prepare_team_json(&|out| out.write_all(b"{\"n\": 1}"), Durability::Full).unwrap();
+    store
+        .prepare_team_json(&|out| out.write_all(b"{\"n\": 1}"), Durability::Full)
+        .unwrap();
     drop(store);
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "{}");
     assert!(!opened().team_json_differs);
@@ -237,7 +331,10 @@ fn a_lost_team_json_is_written_again_and_a_changed_one_is_noticed() {
     std::fs::copy(&path, directory.path().join("copy")).unwrap();
     std::fs::rename(directory.path().join("copy"), &path).unwrap();
     assert!(!opened().team_json_differs);
-    opened().store.write_team_json(&|out| out.write_all(b"{\"n\": 2}"), Durability::Full).unwrap();
+    opened()
+        .store
+        .write_team_json(&|out| out.write_all(b"{\"n\": 2}"), Durability::Full)
+        .unwrap();
     assert!(!opened().team_json_differs);
 }
 
@@ -261,8 +358,12 @@ fn a_lost_database_is_made_again_from_team_json() {
 fn reading_leaves_no_trace() {
     let (_temp, directory, records, end) = saved(60);
     let names = || {
-        let entries = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap());
-        let mut all: Vec<_> = entries.map(|e| (e.file_name(), e.metadata().unwrap().modified().unwrap())).collect();
+        let entries = std::fs::read_dir(directory.path())
+            .unwrap()
+            .map(|entry| entry.unwrap());
+        let mut all: Vec<_> = entries
+            .map(|e| (e.file_name(), e.metadata().unwrap().modified().unwrap()))
+            .collect();
         all.sort();
         all
     };
@@ -278,19 +379,26 @@ fn a_directory_that_cannot_be_written_can_be_read_and_says_so_otherwise() {
         return;
     }
     let (_temp, directory, records, end) = saved(60);
-    let mode = |mode| std::fs::set_permissions(directory.path(), PermissionsExt::from_mode(mode)).unwrap();
+    let mode =
+        |mode| std::fs::set_permissions(directory.path(), PermissionsExt::from_mode(mode)).unwrap();
     let mut store = directory.open().unwrap().store;
     mode(0o555);
     let late = store.append(&records[..1], Durability::Full).unwrap_err();
     mode(0o755);
     drop(store);
     mode(0o555);
-    let (read, opened) = (read_all(&directory, &records, &end), directory.open().unwrap_err());
+    let (read, opened) = (
+        read_all(&directory, &records, &end),
+        directory.open().unwrap_err(),
+    );
     mode(0o755);
     read.unwrap();
     for error in [late, opened] {
         assert!(matches!(error, StoreError::Permission { .. }), "{error:?}");
-        assert!(error.to_string().contains("give this user write access"), "{error}");
+        assert!(
+            error.to_string().contains("give this user write access"),
+            "{error}"
+        );
     }
 }
 
@@ -300,19 +408,34 @@ fn a_full_disk_loses_nothing_that_was_saved() {
     let mut store = directory.open().unwrap().store;
     let pages = |store: &super::SqliteStore, max: u32| store.limit_pages(max);
     pages(&store, 1);
-    let large =
-        Event::RunEnded { status: Status::Failed, checkpoint: Some("x".repeat(100_000).as_str().into()), parent: None };
-    let large = Record { event: large, ..records[0].clone() };
+    let large = Event::RunEnded {
+        status: Status::Failed,
+        checkpoint: Some("x".repeat(100_000).as_str().into()),
+        parent: None,
+    };
+    let large = Record {
+        event: large,
+        ..records[0].clone()
+    };
     for _ in 0..2 {
-        let error = store.append(&[records[0].clone(), large.clone()], Durability::Full).unwrap_err();
+        let error = store
+            .append(&[records[0].clone(), large.clone()], Durability::Full)
+            .unwrap_err();
         assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
         assert!(error.to_string().contains("no space is left"), "{error}");
         assert_eq!(store.records(0, usize::MAX).unwrap(), records);
     }
     pages(&store, u32::MAX - 1);
-    store.append(std::slice::from_ref(&large), Durability::Full).unwrap();
+    store
+        .append(std::slice::from_ref(&large), Durability::Full)
+        .unwrap();
     drop(store);
-    let kept = directory.open().unwrap().store.records(0, usize::MAX).unwrap();
+    let kept = directory
+        .open()
+        .unwrap()
+        .store
+        .records(0, usize::MAX)
+        .unwrap();
     assert_eq!((&kept[..60], &kept[60]), (&records[..], &large));
 }
 

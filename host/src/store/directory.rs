@@ -95,9 +95,16 @@ pub struct Vacant {
 
 impl Vacant {
     /// Makes the database.
-    pub fn create(self, base: &Environment, definition: &SavedDefinition) -> Result<Created, StoreError> {
+    pub fn create(
+        self,
+        base: &Environment,
+        definition: &SavedDefinition,
+    ) -> Result<Created, StoreError> {
         let store = SqliteStore::create(self.lock, &self.path, (base, definition), &Blobs::new())?;
-        Ok(Created { store, moved_to: self.moved_to })
+        Ok(Created {
+            store,
+            moved_to: self.moved_to,
+        })
     }
 }
 
@@ -130,10 +137,15 @@ impl Directory {
         }
         if path.file_name().is_some_and(|name| name == TEAM_JSON) {
             // A bare file name has an empty parent.
-            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+            let parent = path
+                .parent()
+                .filter(|parent| !parent.as_os_str().is_empty());
             return Ok(Self::new(parent.unwrap_or(Path::new("."))));
         }
-        Err(StoreError::NoTeam { path: path.into(), what: "it is a file of another name than `team.json`".into() })
+        Err(StoreError::NoTeam {
+            path: path.into(),
+            what: "it is a file of another name than `team.json`".into(),
+        })
     }
 
     /// Its path.
@@ -163,12 +175,19 @@ impl Directory {
             let above = path.parent().filter(|above| !above.as_os_str().is_empty());
             whole(above.unwrap_or(Path::new(".")))
         };
-        let is_ours =
-            |name: &str| file::NAMES.contains(&name) || group::is_link(name) || name.starts_with(METAGPT_JSON);
-        let is_named = file.file_name().and_then(OsStr::to_str).is_some_and(is_ours)
+        let is_ours = |name: &str| {
+            file::NAMES.contains(&name) || group::is_link(name) || name.starts_with(METAGPT_JSON)
+        };
+        let is_named = file
+            .file_name()
+            .and_then(OsStr::to_str)
+            .is_some_and(is_ours)
             && above(file).is_some_and(|above| Some(above) == whole(&self.path));
-        let is_one =
-            |file: PathBuf| file::NAMES.iter().any(|name| whole(&self.path.join(name)).as_ref() == Some(&file));
+        let is_one = |file: PathBuf| {
+            file::NAMES
+                .iter()
+                .any(|name| whole(&self.path.join(name)).as_ref() == Some(&file))
+        };
         is_named || whole(file).is_some_and(is_one)
     }
 
@@ -181,7 +200,9 @@ impl Directory {
         };
         let mut content = Content::Empty;
         for entry in entries {
-            let name = entry.map_err(|e| StoreError::io(&self.path, "open", e))?.file_name();
+            let name = entry
+                .map_err(|e| StoreError::io(&self.path, "open", e))?
+                .file_name();
             match name.to_str() {
                 Some(DATABASE) => return Ok(Content::Database),
                 Some(TEAM_JSON) => content = Content::TeamJson,
@@ -215,14 +236,23 @@ impl Directory {
 
     /// What lies in it, if that is a team.
     pub fn team(&self) -> Result<Content, StoreError> {
-        let none = |what: &str| Err(StoreError::NoTeam { path: self.path.clone(), what: what.into() });
+        let none = |what: &str| {
+            Err(StoreError::NoTeam {
+                path: self.path.clone(),
+                what: what.into(),
+            })
+        };
         let content = self.content()?;
         self.check_no_loss(content)?;
         match content {
-            Content::Absent => Err(StoreError::Absent { path: self.path.clone() }),
+            Content::Absent => Err(StoreError::Absent {
+                path: self.path.clone(),
+            }),
             Content::Empty | Content::Foreign if let Some(aside) = self.newest_aside() => {
                 let aside = aside.display();
-                none(&format!("a fresh run was cut off before it began; the team before it lies in `{aside}`"))
+                none(&format!(
+                    "a fresh run was cut off before it began; the team before it lies in `{aside}`"
+                ))
             }
             Content::Empty => none("the directory is empty"),
             Content::Foreign => none("the directory holds neither `team.db` nor `team.json`"),
@@ -236,7 +266,10 @@ impl Directory {
         let path = self.team_json();
         let size = std::fs::metadata(&path).map(|meta| meta.len()).unwrap_or(0);
         if size > team_json::MAX_BYTES {
-            let what = format!("the file has {size} bytes, at most {} are read", team_json::MAX_BYTES);
+            let what = format!(
+                "the file has {size} bytes, at most {} are read",
+                team_json::MAX_BYTES
+            );
             return Err(StoreError::NoTeam { path, what });
         }
         file::read(&path)?.ok_or(StoreError::Absent { path })
@@ -247,7 +280,10 @@ impl Directory {
         let lock = Lock::take(&self.path)?;
         let store = SqliteStore::open(lock, &self.path)?;
         let team_json_differs = store.team_json_differs()?;
-        Ok(Opened { store, team_json_differs })
+        Ok(Opened {
+            store,
+            team_json_differs,
+        })
     }
 
     /// Makes a database of its `team.json`, whose bytes were read before and stand for `base`.
@@ -261,7 +297,10 @@ impl Directory {
         let content = self.content()?;
         if content == Content::Database {
             // Another process did the same in the meantime, and its run may have gone on from there.
-            return Err(StoreError::Locked { path: self.path.clone(), pid: None });
+            return Err(StoreError::Locked {
+                path: self.path.clone(),
+                pid: None,
+            });
         }
         self.check_no_loss(content)?;
         if team_json::is_foreign(bytes) {
@@ -276,10 +315,16 @@ impl Directory {
     /// another one is there. Only the holder of the lock may do so.
     fn keep_foreign(&self, bytes: &[u8]) -> Result<(), StoreError> {
         for n in 1..=MAX_METAGPT {
-            let number = if n == 1 { String::new() } else { format!("-{n}") };
+            let number = if n == 1 {
+                String::new()
+            } else {
+                format!("-{n}")
+            };
             let name = format!("{METAGPT_JSON}{number}.json");
             match std::fs::symlink_metadata(self.path.join(&name)) {
-                Err(_) => return file::prepare(&self.path, &name, &|out| out.write_all(bytes))?.publish(),
+                Err(_) => {
+                    return file::prepare(&self.path, &name, &|out| out.write_all(bytes))?.publish();
+                }
                 Ok(meta) if meta.is_file() && meta.len() == bytes.len() as u64 => {
                     if file::read(&self.path.join(&name))?.is_some_and(|kept| kept == bytes) {
                         return Ok(());
@@ -289,7 +334,11 @@ impl Directory {
             }
         }
         let error = std::io::Error::other(format!("there are {MAX_METAGPT} such files already"));
-        Err(StoreError::io(&self.path.join(format!("{METAGPT_JSON}.json")), "create", error))
+        Err(StoreError::io(
+            &self.path.join(format!("{METAGPT_JSON}.json")),
+            "create",
+            error,
+        ))
     }
 
     /// Puts a `team.json` here, where no team is yet.
@@ -316,7 +365,9 @@ impl Directory {
         std::fs::create_dir_all(&self.path).map_err(|e| StoreError::io(&self.path, "create", e))?;
         let lock = Lock::take(&self.path)?;
         match self.content()? {
-            Content::TeamJson | Content::Database => Err(StoreError::Occupied { path: self.path.clone() }),
+            Content::TeamJson | Content::Database => Err(StoreError::Occupied {
+                path: self.path.clone(),
+            }),
             _ => Ok(lock),
         }
     }
@@ -336,7 +387,10 @@ impl Directory {
     pub fn vacate(&self, replace: Replace) -> Result<Vacant, StoreError> {
         std::fs::create_dir_all(&self.path).map_err(|e| StoreError::io(&self.path, "create", e))?;
         let mut lock = Lock::take(&self.path)?;
-        if replace == Replace::Never && self.content()? == Content::Database && !group::links(&self.path)?.is_empty() {
+        if replace == Replace::Never
+            && self.content()? == Content::Database
+            && !group::links(&self.path)?.is_empty()
+        {
             // Whether it is finished is read from the database, which takes in what a shared log has of it when opened.
             drop(SqliteStore::open(lock, &self.path)?);
             lock = Lock::take(&self.path)?;
@@ -347,14 +401,23 @@ impl Directory {
         }
         let moved_to = match content {
             Content::Absent | Content::Empty | Content::Foreign => None,
-            Content::TeamJson | Content::Database if replace == Replace::Unfinished || self.is_finished()? => {
+            Content::TeamJson | Content::Database
+                if replace == Replace::Unfinished || self.is_finished()? =>
+            {
                 Some(self.move_aside()?)
             }
             Content::TeamJson | Content::Database => {
-                return Err(StoreError::Unfinished { path: self.path.clone(), file: self.team_file() });
+                return Err(StoreError::Unfinished {
+                    path: self.path.clone(),
+                    file: self.team_file(),
+                });
             }
         };
-        Ok(Vacant { path: self.path.clone(), lock, moved_to })
+        Ok(Vacant {
+            path: self.path.clone(),
+            lock,
+            moved_to,
+        })
     }
 
     /// What the team file is called that the team here goes by.
@@ -370,15 +433,26 @@ impl Directory {
     fn is_finished(&self) -> Result<bool, StoreError> {
         if self.content()? != Content::Database {
             let finished = team_json::is_finished(&self.read_team_json()?);
-            return finished.map_err(|e| StoreError::Foreign { path: self.team_json(), what: e.to_string() });
+            return finished.map_err(|e| StoreError::Foreign {
+                path: self.team_json(),
+                what: e.to_string(),
+            });
         }
         let saved = Reader::open(self)?.load(&At::Head)?;
         // Mail that came later is not handled yet, unless nobody is to handle it.
         let counts = |event: &Event| !matches!(event, Event::MessageSent { routed, .. } if routed.to.is_empty());
-        Ok(match saved.tail.iter().rfind(|record| counts(&record.event)) {
-            Some(last) => matches!(last.event, Event::RunEnded { status: Status::Done, .. }),
-            None => saved.base.is_finished(),
-        })
+        Ok(
+            match saved.tail.iter().rfind(|record| counts(&record.event)) {
+                Some(last) => matches!(
+                    last.event,
+                    Event::RunEnded {
+                        status: Status::Done,
+                        ..
+                    }
+                ),
+                None => saved.base.is_finished(),
+            },
+        )
     }
 
     /// Moves the team here into a directory of its own.
@@ -388,7 +462,9 @@ impl Directory {
             match schema::recognise(&database) {
                 Err(e @ StoreError::Foreign { .. }) => return Err(e),
                 // Closing it brings the log into the database. Where that fails they are moved as they are.
-                _ => drop(Connection::open(&database).and_then(|conn| conn.close().map_err(|(_, e)| e))),
+                _ => drop(
+                    Connection::open(&database).and_then(|conn| conn.close().map_err(|(_, e)| e)),
+                ),
             }
         }
         let aside = self.make_aside()?;
@@ -400,11 +476,17 @@ impl Directory {
         for name in [LOG, PROGRESS] {
             file::put_into(&self.path.join(name), &aside.join(name))?;
         }
-        let sync = || [&aside, &self.path].into_iter().try_for_each(|directory| file::sync_directory(directory));
+        let sync = || {
+            [&aside, &self.path]
+                .into_iter()
+                .try_for_each(|directory| file::sync_directory(directory))
+        };
         sync()?;
         for name in [TEAM_JSON, DATABASE, LOG_INDEX] {
             match std::fs::rename(self.path.join(name), aside.join(name)) {
-                Err(e) if e.kind() != ErrorKind::NotFound => return Err(StoreError::io(&aside, "move to", e)),
+                Err(e) if e.kind() != ErrorKind::NotFound => {
+                    return Err(StoreError::io(&aside, "move to", e));
+                }
                 _ => {}
             }
         }
@@ -415,7 +497,10 @@ impl Directory {
     /// Where the team lies that was set aside last.
     fn newest_aside(&self) -> Option<PathBuf> {
         let aside = |n: &u32| self.path.join(format!("{ASIDE}{n}"));
-        (1..MAX_ASIDE).take_while(|n| aside(n).is_dir()).last().map(|n| aside(&n))
+        (1..MAX_ASIDE)
+            .take_while(|n| aside(n).is_dir())
+            .last()
+            .map(|n| aside(&n))
     }
 
     fn make_aside(&self) -> Result<PathBuf, StoreError> {
@@ -434,6 +519,8 @@ impl Directory {
 
 /// Whether a name is of what we leave behind beside teams.
 fn is_leftover(name: &str) -> bool {
-    let starts = [NEW_DATABASE, ASIDE].iter().any(|start| name.starts_with(start));
+    let starts = [NEW_DATABASE, ASIDE]
+        .iter()
+        .any(|start| name.starts_with(start));
     starts || [LOCK_FILE, PROGRESS, ".team.json.new"].contains(&name) || group::is_link(name)
 }

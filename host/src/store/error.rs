@@ -168,10 +168,14 @@ fn holder(pid: Option<u32>) -> String {
 }
 
 fn other_checkpoints(wanted: &str, known: &[String]) -> String {
-    let Some(newest) = known.last() else { return "; the run has none yet".into() };
+    let Some(newest) = known.last() else {
+        return "; the run has none yet".into();
+    };
     let all = format!("the newest is `{newest}`, and `checkpoints` lists all");
     match closest(wanted, known.iter().map(String::as_str)) {
-        _ if is_before(wanted, newest) => format!(" any more: it was pruned, or left out of a copy; {all}"),
+        _ if is_before(wanted, newest) => {
+            format!(" any more: it was pruned, or left out of a copy; {all}")
+        }
         Some(meant) => format!("; did you mean `{meant}`? {all}"),
         None => format!("; {all}"),
     }
@@ -179,7 +183,10 @@ fn other_checkpoints(wanted: &str, known: &[String]) -> String {
 
 fn other_lineages(wanted: &str, known: &[String]) -> String {
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
-    suggest(wanted, &known).map_or_else(|| "; `checkpoints` lists them".into(), |hint| format!("; {hint}"))
+    suggest(wanted, &known).map_or_else(
+        || "; `checkpoints` lists them".into(),
+        |hint| format!("; {hint}"),
+    )
 }
 
 /// Whether a checkpoint of the same lineage was made before another one: they are counted.
@@ -193,9 +200,13 @@ impl StoreError {
     /// name.
     pub fn is_of_path(&self) -> bool {
         use rustix::io::Errno;
-        let Self::Io { source, .. } = self else { return false };
+        let Self::Io { source, .. } = self else {
+            return false;
+        };
         let wrong = [Errno::NOTDIR, Errno::EXIST, Errno::LOOP, Errno::NAMETOOLONG];
-        wrong.iter().any(|errno| source.raw_os_error() == Some(errno.raw_os_error()))
+        wrong
+            .iter()
+            .any(|errno| source.raw_os_error() == Some(errno.raw_os_error()))
     }
 
     /// What an error of the file system means.
@@ -203,13 +214,25 @@ impl StoreError {
         let path = path.to_path_buf();
         match source.kind() {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                Self::Permission { path, action, source }
+                Self::Permission {
+                    path,
+                    action,
+                    source,
+                }
             }
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 let inodes = has_no_inodes(&path);
-                Self::Full { path, action, inodes }
+                Self::Full {
+                    path,
+                    action,
+                    inodes,
+                }
             }
-            _ => Self::Io { path, action, source },
+            _ => Self::Io {
+                path,
+                action,
+                source,
+            },
         }
     }
 
@@ -219,25 +242,53 @@ impl StoreError {
         match source.sqlite_error_code() {
             // Our statements are right: one that SQLite does not understand meets tables that are not.
             Some(
-                ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::TypeMismatch | ErrorCode::Unknown,
-            ) => Self::Corrupt { path, what: source.to_string() },
+                ErrorCode::DatabaseCorrupt
+                | ErrorCode::NotADatabase
+                | ErrorCode::TypeMismatch
+                | ErrorCode::Unknown,
+            ) => Self::Corrupt {
+                path,
+                what: source.to_string(),
+            },
             // SQLite does not say why; the file system does. It may be about another file beside it.
-            Some(ErrorCode::CannotOpen) if let Some(error) = cannot_open(&path) => Self::io(&path, action, error),
+            Some(ErrorCode::CannotOpen) if let Some(error) = cannot_open(&path) => {
+                Self::io(&path, action, error)
+            }
             Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
                 let source = io::Error::new(io::ErrorKind::PermissionDenied, source);
-                Self::Permission { path, action, source }
+                Self::Permission {
+                    path,
+                    action,
+                    source,
+                }
             }
             // Another program holds it for longer than it was waited for.
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Locked { path, pid: None },
-            Some(ErrorCode::DiskFull) => Self::Full { path, action, inodes: false },
-            Some(_) => Self::Database { path, action, source },
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                Self::Locked { path, pid: None }
+            }
+            Some(ErrorCode::DiskFull) => Self::Full {
+                path,
+                action,
+                inodes: false,
+            },
+            Some(_) => Self::Database {
+                path,
+                action,
+                source,
+            },
             // A row that does not have the columns or the types it was given: SQLite never saw a reason to complain.
-            None => Self::Corrupt { path, what: source.to_string() },
+            None => Self::Corrupt {
+                path,
+                what: source.to_string(),
+            },
         }
     }
 
     pub(super) fn corrupt(path: &Path, what: impl Into<String>) -> Self {
-        Self::Corrupt { path: path.to_path_buf(), what: what.into() }
+        Self::Corrupt {
+            path: path.to_path_buf(),
+            what: what.into(),
+        }
     }
 }
 
@@ -254,7 +305,10 @@ fn cannot_open(path: &Path) -> Option<io::Error> {
 
 /// Whether the file system that a path lies in takes no more files.
 fn has_no_inodes(path: &Path) -> bool {
-    let place = path.ancestors().find(|place| place.exists()).unwrap_or(Path::new("."));
+    let place = path
+        .ancestors()
+        .find(|place| place.exists())
+        .unwrap_or(Path::new("."));
     rustix::fs::statvfs(place).is_ok_and(|room| room.f_files > 0 && room.f_favail == 0)
 }
 
@@ -265,7 +319,10 @@ pub(crate) fn of_file(name: Option<&str>) -> String {
 
 /// What helps against a damaged file.
 fn remedy(path: &Path) -> &'static str {
-    let is_link = path.file_name().and_then(OsStr::to_str).is_some_and(is_link);
+    let is_link = path
+        .file_name()
+        .and_then(OsStr::to_str)
+        .is_some_and(is_link);
     match path.with_file_name(TEAM_JSON).exists() && !path.ends_with(TEAM_JSON) {
         _ if is_link => "restore it from a backup, or move it away to use what `team.db` has",
         // Whoever makes a database anew removes the log of the one that was there.
@@ -283,7 +340,10 @@ mod tests {
 
     #[test]
     fn the_command_that_resumes_a_team_can_be_copied_whatever_its_path_is() {
-        let error = StoreError::Unfinished { path: "the team's".into(), file: None };
+        let error = StoreError::Unfinished {
+            path: "the team's".into(),
+            file: None,
+        };
         let expected = r"resume it with `strata-host run --recover_path 'the team'\''s'`";
         assert!(error.to_string().contains(expected), "{error}");
     }
@@ -292,11 +352,22 @@ mod tests {
     fn a_checkpoint_that_was_pruned_is_not_taken_for_a_slip() {
         let check = |id: &str, known: &[&str], expected: &str| {
             let known = known.iter().map(|&id| id.to_owned()).collect();
-            let error = StoreError::NoCheckpoint { id: id.into(), known };
+            let error = StoreError::NoCheckpoint {
+                id: id.into(),
+                known,
+            };
             assert!(error.to_string().contains(expected), "{error}");
         };
-        check("main-1", &["main-2", "main-3"], "`main-1` any more: it was pruned");
-        check("mian-2", &["main-2", "main-3"], "`mian-2`; did you mean `main-2`? the newest is `main-3`");
+        check(
+            "main-1",
+            &["main-2", "main-3"],
+            "`main-1` any more: it was pruned",
+        );
+        check(
+            "mian-2",
+            &["main-2", "main-3"],
+            "`mian-2`; did you mean `main-2`? the newest is `main-3`",
+        );
         check("else", &["main-2"], "`else`; the newest is `main-2`");
         check("main-1", &[], "the run has none yet");
     }

@@ -14,7 +14,9 @@ use super::lock::LOCK_FILE;
 pub(super) const PIECE_BYTES: usize = 64 << 10;
 
 /// The names of the files in which a team is saved.
-pub(super) const NAMES: [&str; 7] = [DATABASE, BESIDE[0], BESIDE[1], BESIDE[2], BESIDE[3], TEAM_JSON, LOCK_FILE];
+pub(super) const NAMES: [&str; 7] = [
+    DATABASE, BESIDE[0], BESIDE[1], BESIDE[2], BESIDE[3], TEAM_JSON, LOCK_FILE,
+];
 
 /// A file that is complete and durable, under another name than it will have.
 #[derive(Debug)]
@@ -28,12 +30,19 @@ pub(super) struct Prepared {
 
 /// Writes what a file will be replaced with. Only the holder of the directory's lock may do so: there is one name for
 /// the file in the making.
-pub(super) fn prepare(directory: &Path, name: &str, fill: &Fill<'_>) -> Result<Prepared, StoreError> {
+pub(super) fn prepare(
+    directory: &Path,
+    name: &str,
+    fill: &Fill<'_>,
+) -> Result<Prepared, StoreError> {
     let (path, new) = (directory.join(name), directory.join(format!(".{name}.new")));
     let write = || {
         remove(&new)?;
         let file = OpenOptions::new().write(true).create_new(true).open(&new)?;
-        let mut out = Summing { file, sum: Sum::default() };
+        let mut out = Summing {
+            file,
+            sum: Sum::default(),
+        };
         fill(&mut out)?;
         out.file.sync_all()?;
         Ok(out.sum.finish())
@@ -43,7 +52,12 @@ pub(super) fn prepare(directory: &Path, name: &str, fill: &Fill<'_>) -> Result<P
         let _ = remove(&new);
         StoreError::io(&path, "write", e)
     })?;
-    Ok(Prepared { sum, directory: directory.into(), new, path })
+    Ok(Prepared {
+        sum,
+        directory: directory.into(),
+        new,
+        path,
+    })
 }
 
 /// Tells what a file holds from what it held before somebody edited it: its length and CRC-32. Nobody gains by making two
@@ -106,7 +120,13 @@ impl Prepared {
 /// when it was written. None when it is not there.
 pub(super) fn stamp(path: &Path) -> Option<String> {
     let meta = std::fs::metadata(path).ok()?;
-    Some(format!("{}/{}/{}.{}", meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec()))
+    Some(format!(
+        "{}/{}/{}.{}",
+        meta.ino(),
+        meta.size(),
+        meta.mtime(),
+        meta.mtime_nsec()
+    ))
 }
 
 /// Makes the names in a directory durable.
@@ -143,7 +163,10 @@ pub(super) fn require_files(directory: &Path) -> Result<(), StoreError> {
             // What cannot be looked at is told by whoever opens it.
             _ => continue,
         };
-        return Err(StoreError::Foreign { path, what: what.into() });
+        return Err(StoreError::Foreign {
+            path,
+            what: what.into(),
+        });
     }
     Ok(())
 }
@@ -160,7 +183,8 @@ pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
 /// What tells a file from what it held before; none when it is not there.
 pub(super) fn sum_of(path: &Path) -> Result<Option<String>, StoreError> {
     let sum = || -> io::Result<String> {
-        let (mut file, mut sum, mut piece) = (File::open(path)?, Sum::default(), vec![0; PIECE_BYTES]);
+        let (mut file, mut sum, mut piece) =
+            (File::open(path)?, Sum::default(), vec![0; PIECE_BYTES]);
         loop {
             match file.read(&mut piece)? {
                 0 => return Ok(sum.finish()),

@@ -118,13 +118,27 @@ impl GroupLog {
             (state.batch, state.gathered) = (Vec::new(), 0);
         } else {
             // One whose directory was moved is of no use for that.
-            let mut linked = state.members.values().map(|place| std::fs::hard_link(&place.link, &link));
+            let mut linked = state
+                .members
+                .values()
+                .map(|place| std::fs::hard_link(&place.link, &link));
             let first = linked.next().unwrap_or(Ok(()));
             first.or_else(|error| linked.find_map(Result::ok).ok_or(error))?;
         }
         let synced = state.generation;
-        state.members.insert(id, Place { link: link.clone(), own: None, synced });
-        Ok(Member { shared: self.shared.clone(), id, link })
+        state.members.insert(
+            id,
+            Place {
+                link: link.clone(),
+                own: None,
+                synced,
+            },
+        );
+        Ok(Member {
+            shared: self.shared.clone(),
+            id,
+            link,
+        })
     }
 }
 
@@ -142,7 +156,11 @@ impl Member {
     /// The team's own log is safe, with all that was written to it at that generation.
     pub(super) fn synced(&self, own: &Arc<File>, generation: u64) {
         if let Some(place) = self.shared.lock().members.get_mut(&self.id) {
-            if !place.own.as_ref().is_some_and(|known| Arc::ptr_eq(known, own)) {
+            if !place
+                .own
+                .as_ref()
+                .is_some_and(|known| Arc::ptr_eq(known, own))
+            {
                 place.own = Some(own.clone());
             }
             place.synced = place.synced.max(generation);
@@ -154,7 +172,8 @@ impl Member {
     pub(super) fn commit(&self, entry: &[u8]) -> bool {
         let mut state = self.shared.lock();
         let is_due = state.is_due(self.id);
-        let is_large = entry.len() > MAX_ENTRY_BYTES || state.batch.len() + entry.len() > MAX_BATCH_BYTES;
+        let is_large =
+            entry.len() > MAX_ENTRY_BYTES || state.batch.len() + entry.len() > MAX_BATCH_BYTES;
         if state.broken || is_due || is_large {
             return false;
         }
@@ -168,7 +187,9 @@ impl Member {
             if let Some(file) = state.file.take() {
                 return self.shared.lead(state, file);
             }
-            state = self.shared.written[own as usize & 1].wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.shared.written[own as usize & 1]
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
         }
         state.safe >= own
     }
@@ -211,7 +232,11 @@ impl Shared {
     }
 
     /// Writes what has gathered as one batch. Meanwhile the next one gathers.
-    fn write<'a>(&'a self, mut state: MutexGuard<'a, State>, file: &mut LogFile) -> MutexGuard<'a, State> {
+    fn write<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        file: &mut LogFile,
+    ) -> MutexGuard<'a, State> {
         let spare = std::mem::take(&mut state.spare);
         let mut batch = std::mem::replace(&mut state.batch, spare);
         (state.begun, state.gathered) = (state.begun + 1, 0);
@@ -230,7 +255,10 @@ impl Shared {
         batch.clear();
         let mut state = self.lock();
         for (id, _) in late {
-            state.members.entry(id).and_modify(|place| place.synced = place.synced.max(generation));
+            state
+                .members
+                .entry(id)
+                .and_modify(|place| place.synced = place.synced.max(generation));
         }
         (state.generation, state.filled) = (file.generation(), file.filled(PARTS));
         state.spare = batch;
@@ -257,14 +285,20 @@ impl State {
     /// time. Not all do it at the same moment, for which the others would wait.
     fn is_due(&self, id: u64) -> bool {
         let turn = self.filled * 4 / 3 >= id % PARTS;
-        self.members.get(&id).is_none_or(|place| place.synced < self.generation && turn)
+        self.members
+            .get(&id)
+            .is_none_or(|place| place.synced < self.generation && turn)
     }
 
     /// Who needs what is about to be written over: those that have not synced their own log since the other half of the
     /// log began.
     fn late(&self) -> Vec<(u64, Arc<File>)> {
-        let late = self.members.iter().filter(|(_, place)| place.synced < self.generation);
-        late.filter_map(|(id, place)| Some((*id, place.own.clone()?))).collect()
+        let late = self
+            .members
+            .iter()
+            .filter(|(_, place)| place.synced < self.generation);
+        late.filter_map(|(id, place)| Some((*id, place.own.clone()?)))
+            .collect()
     }
 }
 
@@ -277,7 +311,10 @@ impl Drop for Member {
         let is_safe = |own: Arc<File>| is_removed(&own) || own.sync_data().is_ok();
         let is_safe = place.and_then(|place| place.own).is_none_or(is_safe);
         if is_safe && let Err(error) = std::fs::remove_file(&self.link) {
-            tracing::warn!("`{}` is not needed any more and cannot be removed: {error}", self.link.display());
+            tracing::warn!(
+                "`{}` is not needed any more and cannot be removed: {error}",
+                self.link.display()
+            );
         }
     }
 }

@@ -37,19 +37,31 @@ fn check(change: impl Fn(&Connection), expected: &str) {
 /// The first lineage.
 fn first(conn: &Connection) -> Row {
     let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
-    let row = conn.query_row("SELECT name, events, last FROM lineage WHERE id = 0", [], read);
+    let row = conn.query_row(
+        "SELECT name, events, last FROM lineage WHERE id = 0",
+        [],
+        read,
+    );
     let (name, events, last): (String, i64, u32) = row.unwrap();
-    Row { events, last, ..Row::first(&name) }
+    Row {
+        events,
+        last,
+        ..Row::first(&name)
+    }
 }
 
 fn check_line(change: fn(&mut Row)) {
     let put = |conn: &Connection| {
         let mut row = first(conn);
         change(&mut row);
-        conn.execute("DELETE FROM lineage WHERE id = 0", []).unwrap();
+        conn.execute("DELETE FROM lineage WHERE id = 0", [])
+            .unwrap();
         row.insert(conn).unwrap();
     };
-    check(put, "a lineage cannot be read: no storage has these numbers");
+    check(
+        put,
+        "a lineage cannot be read: no storage has these numbers",
+    );
 }
 
 #[test]
@@ -63,12 +75,36 @@ fn a_lineage_with_numbers_that_none_has_is_refused() {
     check_line(|row| row.origin = Some((0, 3)));
     check_line(|row| row.origin = Some((-7, 1 << 50)));
     let far = |conn: &Connection| {
-        Row { id: 5_000_000, name: "far".into(), ..first(conn) }.insert(conn).unwrap();
-        Head { lineage: 5_000_000, line: 9 }.write(conn).unwrap();
+        Row {
+            id: 5_000_000,
+            name: "far".into(),
+            ..first(conn)
+        }
+        .insert(conn)
+        .unwrap();
+        Head {
+            lineage: 5_000_000,
+            line: 9,
+        }
+        .write(conn)
+        .unwrap();
     };
-    check(far, "a lineage cannot be read: no storage has these numbers");
-    let before = |conn: &Connection| Head { lineage: 0, line: -1 }.write(conn).unwrap();
-    check(before, "what its newest state is cannot be read: no storage has these numbers");
+    check(
+        far,
+        "a lineage cannot be read: no storage has these numbers",
+    );
+    let before = |conn: &Connection| {
+        Head {
+            lineage: 0,
+            line: -1,
+        }
+        .write(conn)
+        .unwrap()
+    };
+    check(
+        before,
+        "what its newest state is cannot be read: no storage has these numbers",
+    );
 }
 
 #[test]
@@ -76,20 +112,35 @@ fn a_gap_that_ends_nowhere_is_refused() {
     let gap = |last: i64| {
         move |conn: &Connection| {
             let row = params![2, last, codec::checksum(&[2, last, 0], &[])];
-            conn.execute("INSERT INTO gap VALUES (?1, ?2, 0, ?3)", row).unwrap();
+            conn.execute("INSERT INTO gap VALUES (?1, ?2, 0, ?3)", row)
+                .unwrap();
         }
     };
-    check(gap(1 << 50), "what was dropped of it cannot be read: no storage has these numbers");
-    check(gap(1), "what was dropped of it cannot be read: no storage has these numbers");
+    check(
+        gap(1 << 50),
+        "what was dropped of it cannot be read: no storage has these numbers",
+    );
+    check(
+        gap(1),
+        "what was dropped of it cannot be read: no storage has these numbers",
+    );
 }
 
 #[test]
 fn a_state_that_speaks_of_messages_it_does_not_have_is_refused() {
     let unbundled = |conn: &Connection| {
-        let n: i64 = conn.query_row("SELECT max(n) FROM snapshot WHERE n < 1 << 40", [], |row| row.get(0)).unwrap();
+        let n: i64 = conn
+            .query_row("SELECT max(n) FROM snapshot WHERE n < 1 << 40", [], |row| {
+                row.get(0)
+            })
+            .unwrap();
         let list = codec::encode_bundles(&[]);
         let row = params![list, codec::checksum(&[n], &list), n];
-        conn.execute("UPDATE snapshot SET bundles = ?1, bundles_sum = ?2 WHERE n = ?3", row).unwrap();
+        conn.execute(
+            "UPDATE snapshot SET bundles = ?1, bundles_sum = ?2 WHERE n = ?3",
+            row,
+        )
+        .unwrap();
     };
     check(unbundled, "it speaks of messages that it does not have");
 }
@@ -103,16 +154,34 @@ fn a_state_whose_parts_do_not_go_together_is_none() {
         change(&mut env);
         assert_eq!(env.checked().err(), Some(expected));
     };
-    let nowhere = Slot { role: RoleId(1), part: Part::Action(ActionId(3)) };
-    let nobody = Slot { role: RoleId(9), part: Part::Think };
+    let nowhere = Slot {
+        role: RoleId(1),
+        part: Part::Action(ActionId(3)),
+    };
+    let nobody = Slot {
+        role: RoleId(9),
+        part: Part::Think,
+    };
     check(&|env| drop(env.roles.pop()), Unsound::Roles);
     check(&|env| drop(env.rules.roles.pop()), Unsound::Roles);
     check(&|env| drop(env.joins.pop()), Unsound::Joins);
     check(&|env| drop(env.joins[0].queues.pop()), Unsound::Joins);
-    check(&|env| env.history.push(MessageRef(1 << 20)), Unsound::Messages);
-    check(&|env| env.roles[4].latest = Some(MessageRef(u32::MAX)), Unsound::Messages);
-    check(&|env| drop(env.components.insert(nowhere, "d".into())), Unsound::Actions);
-    check(&|env| assert!(env.ledger.insert(nobody, Default::default()).is_none()), Unsound::Actions);
+    check(
+        &|env| env.history.push(MessageRef(1 << 20)),
+        Unsound::Messages,
+    );
+    check(
+        &|env| env.roles[4].latest = Some(MessageRef(u32::MAX)),
+        Unsound::Messages,
+    );
+    check(
+        &|env| drop(env.components.insert(nowhere, "d".into())),
+        Unsound::Actions,
+    );
+    check(
+        &|env| assert!(env.ledger.insert(nobody, Default::default()).is_none()),
+        Unsound::Actions,
+    );
     let choice = |env: &mut Environment| {
         let mut open = Activation::open(0, Vec::new(), team().role(RoleId(2)));
         open.choices = vec![2];

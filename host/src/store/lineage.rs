@@ -21,7 +21,10 @@ pub(super) const MAX_PLACE: i64 = 1 << (PLACE_BITS - 1);
 
 /// The key of the event of a lineage at a place on its path. The first lineage has plain numbers.
 pub(super) fn key(lineage: i64, at: i64) -> i64 {
-    assert!(at >> PLACE_BITS == 0 && (0..MAX_LINEAGES).contains(&lineage), "no path has that many events");
+    assert!(
+        at >> PLACE_BITS == 0 && (0..MAX_LINEAGES).contains(&lineage),
+        "no path has that many events"
+    );
     lineage << PLACE_BITS | at
 }
 
@@ -57,7 +60,16 @@ pub(super) struct Row {
 impl Row {
     /// The lineage a storage begins with, without an event.
     pub(super) fn first(name: &str) -> Self {
-        Self { id: FIRST, name: name.into(), origin: None, events: 0, last: 0, forgotten: 0, spent: 0, since: 0 }
+        Self {
+            id: FIRST,
+            name: name.into(),
+            origin: None,
+            events: 0,
+            last: 0,
+            forgotten: 0,
+            spent: 0,
+            since: 0,
+        }
     }
 
     /// How many events were there before its own.
@@ -76,16 +88,29 @@ impl Row {
     fn sum(&self) -> u32 {
         let (origin, at) = self.origin.unwrap_or((-1, -1));
         let last = i64::from(self.last);
-        let numbers = [self.id, origin, at, self.events, last, self.forgotten, self.spent, self.since];
+        let numbers = [
+            self.id,
+            origin,
+            at,
+            self.events,
+            last,
+            self.forgotten,
+            self.spent,
+            self.since,
+        ];
         codec::checksum(&numbers, self.name.as_bytes())
     }
 
     /// Whether a storage can hold it: a checksum does not say that it was us who wrote it.
     fn is_possible(&self) -> bool {
-        let left = |(origin, at): (i64, i64)| (0..self.id).contains(&origin) && (0..=self.events).contains(&at);
+        let left = |(origin, at): (i64, i64)| {
+            (0..self.id).contains(&origin) && (0..=self.events).contains(&at)
+        };
         (FIRST..MAX_LINEAGES).contains(&self.id)
             && self.origin.is_none_or(left)
-            && [self.events, self.forgotten].iter().all(|place| (0..=MAX_PLACE).contains(place))
+            && [self.events, self.forgotten]
+                .iter()
+                .all(|place| (0..=MAX_PLACE).contains(place))
             && [self.spent, self.since].iter().all(|sum| *sum >= 0)
     }
 
@@ -112,18 +137,39 @@ impl Row {
     /// Adds it to the database.
     pub(super) fn insert(&self, conn: &Connection) -> rusqlite::Result<()> {
         let sql = "INSERT INTO lineage VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
-        let (origin, at) = (self.origin.map(|origin| origin.0), self.origin.map(|origin| origin.1));
-        let (changes, sum) = ((self.events, self.last, self.forgotten, self.spent, self.since), self.sum());
+        let (origin, at) = (
+            self.origin.map(|origin| origin.0),
+            self.origin.map(|origin| origin.1),
+        );
+        let (changes, sum) = (
+            (
+                self.events,
+                self.last,
+                self.forgotten,
+                self.spent,
+                self.since,
+            ),
+            self.sum(),
+        );
         let (events, last, forgotten, spent, since) = changes;
-        let row = params![self.id, self.name, origin, at, events, last, forgotten, spent, since, sum];
+        let row = params![
+            self.id, self.name, origin, at, events, last, forgotten, spent, since, sum
+        ];
         conn.execute(sql, row).map(drop)
     }
 
     /// Writes what changes about it.
     pub(super) fn update(&self, conn: &Connection) -> rusqlite::Result<()> {
-        let sql =
-            "UPDATE lineage SET events = ?2, last = ?3, forgotten = ?4, spent = ?5, since = ?6, sum = ?7 WHERE id = ?1";
-        let row = params![self.id, self.events, self.last, self.forgotten, self.spent, self.since, self.sum()];
+        let sql = "UPDATE lineage SET events = ?2, last = ?3, forgotten = ?4, spent = ?5, since = ?6, sum = ?7 WHERE id = ?1";
+        let row = params![
+            self.id,
+            self.events,
+            self.last,
+            self.forgotten,
+            self.spent,
+            self.since,
+            self.sum()
+        ];
         conn.prepare_cached(sql)?.execute(row).map(drop)
     }
 }
@@ -139,7 +185,8 @@ impl Head {
     pub(super) fn write(self, conn: &Connection) -> rusqlite::Result<()> {
         let sum = codec::checksum(&[self.lineage, self.line], &[]);
         let sql = "INSERT OR REPLACE INTO head VALUES (1, ?1, ?2, ?3)";
-        conn.execute(sql, params![self.lineage, self.line, sum]).map(drop)
+        conn.execute(sql, params![self.lineage, self.line, sum])
+            .map(drop)
     }
 }
 
@@ -168,10 +215,21 @@ impl Reader {
 
     /// The current lineage.
     pub(super) fn current(&self) -> Result<Head, StoreError> {
-        let read = |row: &SqlRow<'_>| Ok((Head { lineage: row.get(0)?, line: row.get(1)? }, row.get::<_, u32>(2)?));
+        let read = |row: &SqlRow<'_>| {
+            Ok((
+                Head {
+                    lineage: row.get(0)?,
+                    line: row.get(1)?,
+                },
+                row.get::<_, u32>(2)?,
+            ))
+        };
         let mut statement = self.prepare("SELECT lineage, line, sum FROM head")?;
-        let (head, sum) = statement.query_row([], read).map_err(|e| self.error("read", e))?;
-        let known = codec::verify(sum, &[head.lineage, head.line], &[]).and_then(|()| number(head.line));
+        let (head, sum) = statement
+            .query_row([], read)
+            .map_err(|e| self.error("read", e))?;
+        let known =
+            codec::verify(sum, &[head.lineage, head.line], &[]).and_then(|()| number(head.line));
         known.map_err(|e| self.damaged("what its newest state is", e))?;
         Ok(head)
     }
@@ -184,14 +242,19 @@ impl Reader {
     /// The same without the events that its row does not tell of yet.
     pub(super) fn row_as_it_is(&self, id: i64) -> Result<Row, StoreError> {
         let mut statement = self.prepare("SELECT * FROM lineage WHERE id = ?1")?;
-        let row = statement.query_row([id], Row::read).map_err(|e| self.error("read", e))?;
+        let row = statement
+            .query_row([id], Row::read)
+            .map_err(|e| self.error("read", e))?;
         row.map_err(|e| self.damaged("a lineage", e))
     }
 
     /// A lineage by its name.
     pub(super) fn row_named(&self, name: &str) -> Result<Option<Row>, StoreError> {
         let mut statement = self.prepare("SELECT * FROM lineage WHERE name = ?1")?;
-        let row = statement.query_row([name], Row::read).optional().map_err(|e| self.error("read", e))?;
+        let row = statement
+            .query_row([name], Row::read)
+            .optional()
+            .map_err(|e| self.error("read", e))?;
         let row = row.transpose().map_err(|e| self.damaged("a lineage", e))?;
         row.map(|row| self.with_newest(row)).transpose()
     }
@@ -199,8 +262,12 @@ impl Reader {
     /// All lineages, in the order of their making.
     pub(super) fn rows(&self) -> Result<Vec<Row>, StoreError> {
         let mut statement = self.prepare("SELECT * FROM lineage ORDER BY id")?;
-        let rows = statement.query_map([], Row::read).map_err(|e| self.error("read", e))?;
-        let rows = rows.collect::<rusqlite::Result<Result<Vec<Row>, Damage>>>().map_err(|e| self.error("read", e))?;
+        let rows = statement
+            .query_map([], Row::read)
+            .map_err(|e| self.error("read", e))?;
+        let rows = rows
+            .collect::<rusqlite::Result<Result<Vec<Row>, Damage>>>()
+            .map_err(|e| self.error("read", e))?;
         let rows = rows.map_err(|e| self.damaged("a lineage", e))?;
         match rows.iter().zip(FIRST..).all(|(row, id)| row.id == id) {
             true if !rows.is_empty() => rows.into_iter().map(|row| self.with_newest(row)).collect(),
@@ -210,7 +277,11 @@ impl Reader {
 
     /// The path to a place in a lineage.
     pub(super) fn path(&self, line: &Row, until: i64) -> Result<Path, StoreError> {
-        let mut path = vec![Piece { lineage: line.id, after: line.begin(), until }];
+        let mut path = vec![Piece {
+            lineage: line.id,
+            after: line.begin(),
+            until,
+        }];
         let mut line = line.clone();
         while let Some((origin, at)) = line.origin {
             // Each lineage is younger than the one it left, so the way up ends.
@@ -219,7 +290,11 @@ impl Reader {
             if at > line.events {
                 return Err(self.corrupt(format!("lineage `{left}` leaves one after its end")));
             }
-            path.push(Piece { lineage: origin, after: line.begin(), until: at });
+            path.push(Piece {
+                lineage: origin,
+                after: line.begin(),
+                until: at,
+            });
         }
         path.reverse();
         Ok(path)

@@ -30,8 +30,14 @@ pub(super) struct Marks {
 
 /// Returns the error for a checkpoint that is not among those that are listed.
 pub(super) fn no_checkpoint(id: &CheckpointId, listed: &[Listed]) -> StoreError {
-    let known = listed.iter().map(|listed| listed.row.id.0.clone()).collect();
-    StoreError::NoCheckpoint { id: id.0.clone(), known }
+    let known = listed
+        .iter()
+        .map(|listed| listed.row.id.0.clone())
+        .collect();
+    StoreError::NoCheckpoint {
+        id: id.0.clone(),
+        known,
+    }
 }
 
 /// A listed checkpoint, with where it is.
@@ -69,7 +75,15 @@ pub(super) fn list(base: &Environment, lineages: &[Marks]) -> Vec<Listed> {
             time_ms: None,
         };
         let told = None;
-        all.add(Listed { row, lineage: 0, at: 0, told, line: 0, state: base.status, parent: None });
+        all.add(Listed {
+            row,
+            lineage: 0,
+            at: 0,
+            told,
+            line: 0,
+            state: base.status,
+            parent: None,
+        });
     }
     for (lineage, marks) in lineages.iter().enumerate() {
         all.lineage(lineage, marks, base.step);
@@ -97,17 +111,37 @@ impl Listing {
             while let Some((_, step)) = gaps.next_if(|(last, _)| last < at) {
                 next_step = next_step.max(*step);
             }
-            let named = |id: &Option<CheckpointId>| id.as_ref().and_then(|id| self.by_id.get(id)).copied();
+            let named =
+                |id: &Option<CheckpointId>| id.as_ref().and_then(|id| self.by_id.get(id)).copied();
             let (id, step, parent, source, state) = match &record.event {
-                Event::RunStarted { checkpoint, .. } => (checkpoint, next_step, None, Origin::Entry, Status::Running),
-                Event::StepCommitted { step, checkpoint, parent, .. } => {
+                Event::RunStarted { checkpoint, .. } => {
+                    (checkpoint, next_step, None, Origin::Entry, Status::Running)
+                }
+                Event::StepCommitted {
+                    step,
+                    checkpoint,
+                    parent,
+                    ..
+                } => {
                     next_step = step + 1;
-                    (checkpoint, *step, named(parent), Origin::Step, Status::Running)
+                    (
+                        checkpoint,
+                        *step,
+                        named(parent),
+                        Origin::Step,
+                        Status::Running,
+                    )
                 }
-                Event::RunEnded { status, checkpoint: Some(id), parent } => {
-                    (id, next_step, named(parent), Origin::Stop(*status), *status)
-                }
-                Event::RunEnded { status, checkpoint: None, parent } => {
+                Event::RunEnded {
+                    status,
+                    checkpoint: Some(id),
+                    parent,
+                } => (id, next_step, named(parent), Origin::Stop(*status), *status),
+                Event::RunEnded {
+                    status,
+                    checkpoint: None,
+                    parent,
+                } => {
                     // The run ended where it had been saved already.
                     if let Some(above) = named(parent) {
                         (self.rows[above].row.status, self.rows[above].told) = (*status, Some(*at));
@@ -115,14 +149,26 @@ impl Listing {
                     continue;
                 }
                 // The run goes on standing as it stood; most are answered while it waits.
-                Event::RequestAnswered { checkpoint, parent, .. } => {
-                    (checkpoint, next_step, named(parent), Origin::Answer, Status::Waiting)
-                }
-                Event::Forked { from, checkpoint, step, .. } => {
+                Event::RequestAnswered {
+                    checkpoint, parent, ..
+                } => (
+                    checkpoint,
+                    next_step,
+                    named(parent),
+                    Origin::Answer,
+                    Status::Waiting,
+                ),
+                Event::Forked {
+                    from,
+                    checkpoint,
+                    step,
+                    ..
+                } => {
                     next_step = *step;
                     let from = named(&Some(from.clone()));
-                    let (step, state) =
-                        from.map_or((*step, Status::Running), |from| (self.rows[from].row.step, self.rows[from].state));
+                    let (step, state) = from.map_or((*step, Status::Running), |from| {
+                        (self.rows[from].row.step, self.rows[from].state)
+                    });
                     (checkpoint, step, from, Origin::Fork, state)
                 }
                 _ => continue,
@@ -139,14 +185,23 @@ impl Listing {
                 time_ms: Some(record.time_ms),
             };
             newest = Some(self.rows.len());
-            self.add(Listed { row, lineage, at: *at, told: None, line: record.line, state, parent });
+            self.add(Listed {
+                row,
+                lineage,
+                at: *at,
+                told: None,
+                line: record.line,
+                state,
+                parent,
+            });
         }
     }
 
     /// Leaves out what is forgotten: what is older than its lineage wants it, but for the first of each lineage, where
     /// lineages part, and where somebody is waited for.
     fn kept(self, lineages: &[Marks]) -> Vec<Listed> {
-        let parted: BTreeSet<(usize, u64)> = lineages.iter().filter_map(|marks| marks.origin).collect();
+        let parted: BTreeSet<(usize, u64)> =
+            lineages.iter().filter_map(|marks| marks.origin).collect();
         let mut begun = BTreeSet::new();
         let mut kept: Vec<bool> = Vec::with_capacity(self.rows.len());
         for listed in &self.rows {
@@ -155,8 +210,8 @@ impl Listing {
             // waits as it did before.
             let again = listed.parent.is_some_and(|parent| {
                 let parent = &self.rows[parent];
-                let waited =
-                    parent.row.source != Origin::Answer && [parent.row.status, parent.state].contains(&Status::Waiting);
+                let waited = parent.row.source != Origin::Answer
+                    && [parent.row.status, parent.state].contains(&Status::Waiting);
                 waited && parent.lineage == listed.lineage && listed.at - parent.at <= RESUMED
             });
             let waits = !(again || listed.row.source == Origin::Answer)
@@ -172,7 +227,12 @@ impl Listing {
         }
         let parent = |listed: &Listed| Some(self.rows[nearest[listed.parent?]?].row.id.clone());
         let parents: Vec<_> = self.rows.iter().map(parent).collect();
-        let all = self.rows.into_iter().zip(parents).zip(&kept).filter(|(_, kept)| **kept);
+        let all = self
+            .rows
+            .into_iter()
+            .zip(parents)
+            .zip(&kept)
+            .filter(|(_, kept)| **kept);
         let mut rows: Vec<Listed> = all
             .map(|((mut listed, parent), _)| {
                 listed.row.parent = parent;

@@ -48,7 +48,12 @@ impl Lock {
         let path = directory.join(LOCK_FILE);
         let (mut attempts, mut patience) = (0, Patience::default());
         while attempts < ATTEMPTS {
-            let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+            let open = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .open(&path);
             let mut file = open.map_err(|e| StoreError::io(&path, "lock", e))?;
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
@@ -65,7 +70,10 @@ impl Lock {
             }
             attempts += 1;
         }
-        Err(StoreError::Locked { path: directory.to_path_buf(), pid: None })
+        Err(StoreError::Locked {
+            path: directory.to_path_buf(),
+            pid: None,
+        })
     }
 }
 
@@ -94,7 +102,9 @@ impl Holder {
         // Shared, so that nobody who looks at the same time takes the other for a holder.
         match flock(&file, FlockOperation::NonBlockingLockShared) {
             Ok(()) => Ok(Self::Nobody),
-            Err(Errno::WOULDBLOCK) => Ok(Self::Process { pid: signed(&mut file) }),
+            Err(Errno::WOULDBLOCK) => Ok(Self::Process {
+                pid: signed(&mut file),
+            }),
             Err(e) => Err(StoreError::io(&path, "lock", e.into())),
         }
     }
@@ -120,8 +130,15 @@ struct Patience {
 impl Patience {
     /// Whether it lasts for another glance at who holds this file.
     fn waits_for(&mut self, file: &File) -> bool {
-        let holder = file.metadata().ok().map(|meta| (meta.ino(), meta.mtime(), meta.mtime_nsec()));
-        let since = if holder == self.holder { self.glances.1 + 1 } else { 1 };
+        let holder = file
+            .metadata()
+            .ok()
+            .map(|meta| (meta.ino(), meta.mtime(), meta.mtime_nsec()));
+        let since = if holder == self.holder {
+            self.glances.1 + 1
+        } else {
+            1
+        };
         self.holder = holder;
         self.glances = (self.glances.0 + 1, since);
         self.glances.0 <= GLANCES_IN_ALL && since <= GLANCES
@@ -140,7 +157,10 @@ fn is_at(file: &File, path: &Path) -> bool {
 fn listens(file: &File) -> bool {
     let mut bytes = vec![0; MAX_LOCK_BYTES];
     let read = file.read_at(&mut bytes, 0).unwrap_or(0);
-    let at = bytes[..read].split(|byte| *byte == b'\n').nth(1).filter(|path| !path.is_empty());
+    let at = bytes[..read]
+        .split(|byte| *byte == b'\n')
+        .nth(1)
+        .filter(|path| !path.is_empty());
     at.is_some_and(|path| Path::new(OsStr::from_bytes(path)).exists())
 }
 
@@ -151,7 +171,10 @@ fn sign(file: &mut File) -> std::io::Result<()> {
 }
 
 fn in_use(directory: &Path, file: &mut File) -> StoreError {
-    StoreError::Locked { path: directory.to_path_buf(), pid: signed(file) }
+    StoreError::Locked {
+        path: directory.to_path_buf(),
+        pid: signed(file),
+    }
 }
 
 /// The process that signed a lock file.
@@ -160,7 +183,8 @@ fn signed(file: &mut File) -> Option<u32> {
     // The longest pid has ten digits. What follows it says where the holder can be reached.
     let read = file.take(16).read_to_end(&mut bytes);
     let text = String::from_utf8_lossy(&bytes);
-    read.ok().and_then(|_| text.lines().next()?.trim().parse().ok())
+    read.ok()
+        .and_then(|_| text.lines().next()?.trim().parse().ok())
 }
 
 #[cfg(test)]
@@ -197,7 +221,10 @@ mod tests {
         let lock = Lock::take(dir.path()).unwrap();
         std::fs::write(&lock.path, format!("1\n{}\n", dir.path().display())).unwrap();
         let asked = Instant::now();
-        assert!(matches!(Lock::take(dir.path()), Err(StoreError::Locked { pid: Some(1), .. })));
+        assert!(matches!(
+            Lock::take(dir.path()),
+            Err(StoreError::Locked { pid: Some(1), .. })
+        ));
         assert!(asked.elapsed() < GLANCE * GLANCES);
     }
 
@@ -206,14 +233,20 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let held_by = |n: u32| {
             let file = File::create(dir.path().join(n.to_string())).unwrap();
-            file.set_modified(std::time::UNIX_EPOCH + Duration::from_secs(n.into())).unwrap();
+            file.set_modified(std::time::UNIX_EPOCH + Duration::from_secs(n.into()))
+                .unwrap();
             file
         };
-        let waits = |patience: &mut Patience, file: &File| (0..).take_while(|_| patience.waits_for(file)).count();
+        let waits = |patience: &mut Patience, file: &File| {
+            (0..).take_while(|_| patience.waits_for(file)).count()
+        };
         let mut patience = Patience::default();
         assert_eq!(waits(&mut patience, &held_by(0)), GLANCES as usize);
         let all: usize = (1..10).map(|n| waits(&mut patience, &held_by(n))).sum();
-        assert!((3 * GLANCES..=GLANCES_IN_ALL - GLANCES).contains(&(all as u32)), "{all}");
+        assert!(
+            (3 * GLANCES..=GLANCES_IN_ALL - GLANCES).contains(&(all as u32)),
+            "{all}"
+        );
     }
 
     #[test]
@@ -233,7 +266,12 @@ mod tests {
         std::fs::write(dir.path().join(LOCK_FILE), "999999\n").unwrap();
         assert_eq!(Holder::of(dir.path()).unwrap(), Holder::Nobody);
         let held = Lock::take(dir.path()).unwrap();
-        assert_eq!(Holder::of(dir.path()).unwrap(), Holder::Process { pid: Some(std::process::id()) });
+        assert_eq!(
+            Holder::of(dir.path()).unwrap(),
+            Holder::Process {
+                pid: Some(std::process::id())
+            }
+        );
         drop(held);
         assert_eq!(Holder::of(dir.path()).unwrap(), Holder::Nobody);
     }

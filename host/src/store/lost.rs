@@ -25,8 +25,16 @@ impl Under {
     fn way(records: usize) -> Self {
         let temp = tempfile::tempdir().unwrap();
         let directory = Directory::new(temp.path().join("store"));
-        let store = directory.create(Replace::Never, &Environment::new(&team()), &definition()).unwrap().store;
-        let mut under = Self { temp, store, records: run(&turns(9, 8 * 400), 400).0, at: 0 };
+        let store = directory
+            .create(Replace::Never, &Environment::new(&team()), &definition())
+            .unwrap()
+            .store;
+        let mut under = Self {
+            temp,
+            store,
+            records: run(&turns(9, 8 * 400), 400).0,
+            at: 0,
+        };
         under.go_on(records);
         under
     }
@@ -37,7 +45,9 @@ impl Under {
 
     fn go_on(&mut self, records: usize) {
         for record in &self.records[self.at..self.at + records] {
-            self.store.append(std::slice::from_ref(record), Durability::Full).unwrap();
+            self.store
+                .append(std::slice::from_ref(record), Durability::Full)
+                .unwrap();
         }
         self.at += records;
     }
@@ -45,7 +55,9 @@ impl Under {
     /// A copy of it, as a kill would leave it.
     fn killed(&self, wanted: impl Fn(&str) -> bool) -> (TempDir, Directory) {
         let copied = tempfile::tempdir().unwrap();
-        copy(self.directory().path(), copied.path(), |name| name != "team.lock" && wanted(name));
+        copy(self.directory().path(), copied.path(), |name| {
+            name != "team.lock" && wanted(name)
+        });
         let directory = Directory::new(copied.path());
         (copied, directory)
     }
@@ -54,7 +66,9 @@ impl Under {
 /// How many records are found by a reader, and by who goes on.
 fn found(directory: &Directory) -> Result<usize, StoreError> {
     let read = Reader::open(directory).and_then(|reader| Ok(reader.records(0, usize::MAX)?.len()));
-    let opened = directory.open().and_then(|opened| Ok(opened.store.records(0, usize::MAX)?.len()));
+    let opened = directory
+        .open()
+        .and_then(|opened| Ok(opened.store.records(0, usize::MAX)?.len()));
     match (read, opened) {
         (Ok(read), Ok(opened)) => {
             assert_eq!(read, opened);
@@ -113,11 +127,29 @@ fn a_log_that_is_lost_emptied_or_cut_off_is_noticed_early_and_late_in_a_run() {
                 under.go_on(7);
             }
             _ => {
-                let Under { temp, store, records, at } = under;
+                let Under {
+                    temp,
+                    store,
+                    records,
+                    at,
+                } = under;
                 drop(store);
-                assert_eq!(std::fs::read_dir(temp.path().join("store")).unwrap().count(), 1);
-                let store = Directory::new(temp.path().join("store")).open().unwrap().store;
-                under = Under { temp, store, records, at };
+                assert_eq!(
+                    std::fs::read_dir(temp.path().join("store"))
+                        .unwrap()
+                        .count(),
+                    1
+                );
+                let store = Directory::new(temp.path().join("store"))
+                    .open()
+                    .unwrap()
+                    .store;
+                under = Under {
+                    temp,
+                    store,
+                    records,
+                    at,
+                };
                 under.go_on(9);
             }
         }
@@ -135,7 +167,9 @@ fn what_another_program_moved_into_the_database_is_not_missed() {
         (temp, directory)
     };
     let looked = |conn: &Connection| {
-        conn.query_row("SELECT count(*) FROM event", [], |row| row.get::<_, i64>(0)).map(drop).unwrap();
+        conn.query_row("SELECT count(*) FROM event", [], |row| row.get::<_, i64>(0))
+            .map(drop)
+            .unwrap();
     };
     let (_temp, moved) = with(&looked);
     assert!(!moved.path().join("team.db-wal").exists());
@@ -145,17 +179,24 @@ fn what_another_program_moved_into_the_database_is_not_missed() {
     assert_eq!(found(&moved).unwrap(), 30);
     for mode in ["delete", "truncate", "persist", "memory", "off"] {
         let change = |conn: &Connection| {
-            conn.query_row(&format!("PRAGMA journal_mode = {mode}"), [], |_| Ok(())).unwrap();
+            conn.query_row(&format!("PRAGMA journal_mode = {mode}"), [], |_| Ok(()))
+                .unwrap();
         };
         let (_temp, changed) = with(&change);
         let mut store = changed.open().unwrap().store;
-        store.append(&under.records[30..31], Durability::Full).unwrap();
+        store
+            .append(&under.records[30..31], Durability::Full)
+            .unwrap();
         drop(store);
         assert_eq!(found(&changed).unwrap(), 31, "{mode}");
     }
     let copied = tempfile::tempdir().unwrap();
     let into = copied.path().join("team.db");
-    let (_temp, _) = with(&|conn| conn.execute("VACUUM INTO ?1", [into.to_str().unwrap()]).map(drop).unwrap());
+    let (_temp, _) = with(&|conn| {
+        conn.execute("VACUUM INTO ?1", [into.to_str().unwrap()])
+            .map(drop)
+            .unwrap()
+    });
     assert_eq!(found(&Directory::new(copied.path())).unwrap(), 30);
 }
 
@@ -173,10 +214,15 @@ fn a_database_that_is_only_just_there_has_lost_nothing() {
 fn a_loss_of_power_may_take_what_was_not_synced_and_no_more() {
     let mut under = Under::way(20);
     let record = under.records[20].clone();
-    under.store.append(std::slice::from_ref(&record), Durability::Process).unwrap();
+    under
+        .store
+        .append(std::slice::from_ref(&record), Durability::Process)
+        .unwrap();
     let boot = |directory: &Path| {
         let path = directory.join("team.db-progress");
-        let Progress { written, synced, .. } = Progress::read(directory).unwrap().unwrap();
+        let Progress {
+            written, synced, ..
+        } = Progress::read(directory).unwrap().unwrap();
         assert_eq!((written, synced), (21, 20));
         let mut bytes = std::fs::read(&path).unwrap();
         bytes[8] ^= 1;
@@ -187,7 +233,10 @@ fn a_loss_of_power_may_take_what_was_not_synced_and_no_more() {
     };
     let end = 32 + 4120 * u64::from(under.store.log_length());
     let log = |directory: &Directory| {
-        std::fs::File::options().write(true).open(directory.path().join("team.db-wal")).unwrap()
+        std::fs::File::options()
+            .write(true)
+            .open(directory.path().join("team.db-wal"))
+            .unwrap()
     };
     for (lost, expected) in [(1, Ok(20)), (4, Err(()))] {
         let (_temp, copied) = under.killed(|_| true);
@@ -204,12 +253,17 @@ fn a_loss_of_power_may_take_what_was_not_synced_and_no_more() {
 #[test]
 fn a_lost_change_that_is_no_event_is_noticed() {
     let mut under = Under::way(5);
-    let changed = super::SavedDefinition { text: "[team]\nname = \"other\"\n".into(), ..definition() };
+    let changed = super::SavedDefinition {
+        text: "[team]\nname = \"other\"\n".into(),
+        ..definition()
+    };
     under.store.set_definition(&changed).unwrap();
     let (_temp, copied) = under.killed(|_| true);
     let path = copied.path().join("team.db-wal");
     let log = std::fs::read(&path).unwrap();
-    let is_old = |directory: &Directory| Reader::open(directory).is_ok_and(|r| r.definition().unwrap() == definition());
+    let is_old = |directory: &Directory| {
+        Reader::open(directory).is_ok_and(|r| r.definition().unwrap() == definition())
+    };
     // Wherever it ends.
     for end in (32..log.len()).step_by(4120) {
         std::fs::write(&path, &log[..end]).unwrap();
@@ -226,10 +280,16 @@ fn the_file_is_read_as_it_was_written_or_not_at_all() {
     file.add(2);
     file.put();
     let read = || Progress::read(temp.path()).unwrap();
-    assert_eq!(read().map(|found| (found.written, found.synced)), Some((9, 0)));
+    assert_eq!(
+        read().map(|found| (found.written, found.synced)),
+        Some((9, 0))
+    );
     file.synced();
     file.put();
-    assert_eq!(read().map(|found| (found.written, found.synced)), Some((9, 9)));
+    assert_eq!(
+        read().map(|found| (found.written, found.synced)),
+        Some((9, 9))
+    );
     let path = temp.path().join("team.db-progress");
     let good = std::fs::read(&path).unwrap();
     for bit in 0..good.len() * 8 {
@@ -249,10 +309,18 @@ fn the_file_is_read_as_it_was_written_or_not_at_all() {
 fn a_run_that_is_turned_aside_and_resumed_goes_on_with_what_it_has() {
     let under = Under::way(12);
     let (_temp, copied) = under.killed(|_| true);
-    let created = copied.create(Replace::Unfinished, &Environment::new(&team()), &definition()).unwrap();
+    let created = copied
+        .create(
+            Replace::Unfinished,
+            &Environment::new(&team()),
+            &definition(),
+        )
+        .unwrap();
     let aside = Directory::new(created.moved_to.unwrap());
     drop(created.store);
     assert_eq!(found(&aside).unwrap(), 12);
     assert_eq!(found(&copied).unwrap(), 0);
-    assert!(matches!(Reader::open(&copied).unwrap().load(&At::Head), Ok(saved) if saved.tail.is_empty()));
+    assert!(
+        matches!(Reader::open(&copied).unwrap().load(&At::Head), Ok(saved) if saved.tail.is_empty())
+    );
 }

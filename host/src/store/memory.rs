@@ -11,8 +11,8 @@ use super::error::StoreError;
 use super::list::{Listed, Marks, list, no_checkpoint};
 use super::reader::begins;
 use super::{
-    At, CheckpointRow, Durability, FIRST_LINE, Fill, LineageRow, Pruned, Record, Saved, SavedDefinition, Store, SumUp,
-    cost_of, marks, next_line,
+    At, CheckpointRow, Durability, FIRST_LINE, Fill, LineageRow, Pruned, Record, Saved,
+    SavedDefinition, Store, SumUp, cost_of, marks, next_line,
 };
 use crate::blob::Blobs;
 
@@ -56,7 +56,10 @@ impl Line {
 impl MemoryStore {
     /// A store whose run starts from `base`.
     pub fn new(base: Environment, definition: SavedDefinition) -> Self {
-        let first = Line { name: base.lineage.name.clone(), ..Line::default() };
+        let first = Line {
+            name: base.lineage.name.clone(),
+            ..Line::default()
+        };
         let spent = base.spent;
         Self {
             base,
@@ -80,22 +83,36 @@ impl MemoryStore {
             name: line.name.clone(),
             origin: line.origin,
             forgotten: line.forgotten,
-            events: line.records.iter().filter(|(_, r)| marks(&r.event)).map(|(at, r)| (*at, r.clone())).collect(),
+            events: line
+                .records
+                .iter()
+                .filter(|(_, r)| marks(&r.event))
+                .map(|(at, r)| (*at, r.clone()))
+                .collect(),
             gaps: line.gaps.values().copied().collect(),
         };
-        list(&self.base, &self.lineages.iter().map(lineage).collect::<Vec<_>>())
+        list(
+            &self.base,
+            &self.lineages.iter().map(lineage).collect::<Vec<_>>(),
+        )
     }
 
     fn find(&self, id: &CheckpointId) -> Result<(usize, u64), StoreError> {
         let listed = self.listed();
-        let found = listed.iter().find(|listed| listed.row.id == *id).map(|listed| (listed.lineage, listed.at));
+        let found = listed
+            .iter()
+            .find(|listed| listed.row.id == *id)
+            .map(|listed| (listed.lineage, listed.at));
         found.ok_or_else(|| no_checkpoint(id, &listed))
     }
 
     fn named(&self, name: &str) -> Result<usize, StoreError> {
         let known = || self.lineages.iter().map(|line| line.name.clone()).collect();
         let found = self.lineages.iter().position(|line| line.name == name);
-        found.ok_or_else(|| StoreError::NoLineage { name: name.into(), known: known() })
+        found.ok_or_else(|| StoreError::NoLineage {
+            name: name.into(),
+            known: known(),
+        })
     }
 
     /// The lineages on the way to a place, with the place where each is left, youngest first.
@@ -111,23 +128,43 @@ impl MemoryStore {
     /// All that is left of the events that lead to a place.
     fn events(&self, to: (usize, u64)) -> impl DoubleEndedIterator<Item = (u64, &Record)> {
         let pieces = self.path(to).into_iter().rev();
-        pieces.flat_map(|(lineage, end)| self.lineages[lineage].records.range(..=end)).map(|(at, record)| (*at, record))
+        pieces
+            .flat_map(|(lineage, end)| self.lineages[lineage].records.range(..=end))
+            .map(|(at, record)| (*at, record))
     }
 
     fn state_at(&self, to: (usize, u64)) -> Saved {
-        let newest = |(lineage, end): (usize, u64)| self.lineages[lineage].snapshots.range(..=end).next_back();
+        let newest = |(lineage, end): (usize, u64)| {
+            self.lineages[lineage].snapshots.range(..=end).next_back()
+        };
         let snapshot = self.path(to).into_iter().find_map(newest);
         let (start, base) = snapshot.map_or((0, &self.base), |(at, env)| (*at, env));
-        let tail = self.events(to).filter(|(at, _)| *at > start).map(|(_, record)| record.clone()).collect();
-        Saved { base: base.clone(), tail, next_line: self.next_line }
+        let tail = self
+            .events(to)
+            .filter(|(at, _)| *at > start)
+            .map(|(_, record)| record.clone())
+            .collect();
+        Saved {
+            base: base.clone(),
+            tail,
+            next_line: self.next_line,
+        }
     }
 
     fn branch(&self, name: &str, from: &CheckpointId) -> Result<Line, StoreError> {
         if self.named(name).is_ok() {
-            return Err(StoreError::Lineage { name: name.into(), what: "there is one with this name already".into() });
+            return Err(StoreError::Lineage {
+                name: name.into(),
+                what: "there is one with this name already".into(),
+            });
         }
         let origin = self.find(from)?;
-        Ok(Line { name: name.into(), origin: Some(origin), end: origin.1, ..Line::default() })
+        Ok(Line {
+            name: name.into(),
+            origin: Some(origin),
+            end: origin.1,
+            ..Line::default()
+        })
     }
 
     fn forget(&mut self, lineage: usize, keep: u32) {
@@ -135,17 +172,23 @@ impl MemoryStore {
         let made = self.lineages[lineage]
             .records
             .iter()
-            .filter(|(at, record)| **at > begin + 1 && super::checkpoint_of(&record.event).is_some());
+            .filter(|(at, record)| {
+                **at > begin + 1 && super::checkpoint_of(&record.event).is_some()
+            });
         let made: Vec<u64> = made.map(|(at, _)| *at).collect();
         let over = made.len().saturating_sub(keep as usize);
         let line = &mut self.lineages[lineage];
-        line.forgotten = line.forgotten.max(made[..over].last().copied().unwrap_or(0));
+        line.forgotten = line
+            .forgotten
+            .max(made[..over].last().copied().unwrap_or(0));
     }
 }
 
 impl Store for MemoryStore {
     fn append(&mut self, records: &[Record], _: Durability) -> Result<(), StoreError> {
-        let Some(newest) = records.last() else { return Ok(()) };
+        let Some(newest) = records.last() else {
+            return Ok(());
+        };
         let mut lineage = self.current;
         if let Some((name, from)) = begins(records) {
             let branch = self.branch(name, from)?;
@@ -156,18 +199,22 @@ impl Store for MemoryStore {
             }
         }
         let line = &mut self.lineages[lineage];
-        line.records.extend((line.end + 1..).zip(records.iter().cloned()));
+        line.records
+            .extend((line.end + 1..).zip(records.iter().cloned()));
         line.end += records.len() as u64;
         self.next_line = next_line(Some(newest));
-        records.iter().for_each(|record| self.spent += cost_of(&record.event));
+        records
+            .iter()
+            .for_each(|record| self.spent += cost_of(&record.event));
         Ok(())
     }
 
     fn snapshot_due(&self) -> bool {
         let line = &self.lineages[self.current];
         let path = self.path((self.current, line.end));
-        let newest =
-            path.iter().find_map(|(lineage, end)| self.lineages[*lineage].snapshots.range(..=*end).next_back());
+        let newest = path.iter().find_map(|(lineage, end)| {
+            self.lineages[*lineage].snapshots.range(..=*end).next_back()
+        });
         let at = newest.map_or(0, |(at, _)| *at);
         line.end - at > at.max(MIN_EVENTS)
     }
@@ -181,7 +228,9 @@ impl Store for MemoryStore {
     fn load(&self, at: &At) -> Result<Saved, StoreError> {
         let to = match at {
             At::Head => (self.current, self.lineages[self.current].end),
-            At::Lineage(name) => self.named(name).map(|lineage| (lineage, self.lineages[lineage].end))?,
+            At::Lineage(name) => self
+                .named(name)
+                .map(|lineage| (lineage, self.lineages[lineage].end))?,
             At::Checkpoint(id) => self.find(id)?,
         };
         Ok(self.state_at(to))
@@ -220,21 +269,32 @@ impl Store for MemoryStore {
         let mut listed = self.listed();
         let checkpoints = (before - listed.len()) as u64;
         listed.sort_by_key(|listed| (listed.lineage, listed.at));
-        let mut pruned = Pruned { checkpoints, ..Pruned::default() };
+        let mut pruned = Pruned {
+            checkpoints,
+            ..Pruned::default()
+        };
         for (i, one) in listed.iter().enumerate().filter(|(_, one)| one.at > 0) {
-            let previous = i.checked_sub(1).map(|i| &listed[i]).filter(|p| p.lineage == one.lineage && p.at > 0);
+            let previous = i
+                .checked_sub(1)
+                .map(|i| &listed[i])
+                .filter(|p| p.lineage == one.lineage && p.at > 0);
             let after = previous.map_or(self.lineages[one.lineage].begin(), |previous| previous.at);
             let told = previous.and_then(|previous| previous.told);
             if after + 1 + u64::from(told.is_some()) >= one.at {
                 continue;
             }
-            let corrupt = |what| StoreError::Corrupt { path: "memory".into(), what };
+            let corrupt = |what| StoreError::Corrupt {
+                path: "memory".into(),
+                what,
+            };
             let state = sum_up(self.state_at((one.lineage, one.at))).map_err(corrupt)?;
             let line = &mut self.lineages[one.lineage];
-            line.snapshots.retain(|at, _| !(after + 1..one.at).contains(at));
+            line.snapshots
+                .retain(|at, _| !(after + 1..one.at).contains(at));
             line.snapshots.insert(one.at, state);
             let kept = line.records.len();
-            line.records.retain(|at, _| !(after + 1..one.at).contains(at) || Some(*at) == told);
+            line.records
+                .retain(|at, _| !(after + 1..one.at).contains(at) || Some(*at) == told);
             pruned.events += (kept - line.records.len()) as u64;
             line.gaps.insert(after + 1, (one.at - 1, one.row.step));
         }
@@ -244,7 +304,11 @@ impl Store for MemoryStore {
     fn records(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError> {
         let from = usize::try_from(from).unwrap_or(usize::MAX);
         let all = self.events((self.current, self.lineages[self.current].end));
-        Ok(all.skip(from).take(limit).map(|(_, record)| record.clone()).collect())
+        Ok(all
+            .skip(from)
+            .take(limit)
+            .map(|(_, record)| record.clone())
+            .collect())
     }
 
     fn put_blobs(&mut self, blobs: &Blobs) -> Result<(), StoreError> {

@@ -29,7 +29,10 @@ pub fn named_directories(team: &str, suffix: &str) -> (PathBuf, PathBuf) {
 /// ASCII are replaced by `_`. Names that mean something else to the file system, or here, are changed.
 fn directory_name(team: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    let name: String = team.chars().map(|c| if plain(c) { c } else { '_' }).collect();
+    let name: String = team
+        .chars()
+        .map(|c| if plain(c) { c } else { '_' })
+        .collect();
     match name.as_str() {
         "" | "." | ".." => "_".repeat(name.len().max(1)),
         LINK => format!("{LINK}_"),
@@ -39,7 +42,9 @@ fn directory_name(team: &str) -> String {
 
 /// Lets the link beside a team's directory lead to it. Anything but such a link that has its name stays as it is.
 pub fn link_to_last(directory: &Path) -> io::Result<()> {
-    let (Some(storages), Some(name)) = (directory.parent(), directory.file_name()) else { return Ok(()) };
+    let (Some(storages), Some(name)) = (directory.parent(), directory.file_name()) else {
+        return Ok(());
+    };
     let link = storages.join(LINK);
     match std::fs::read_link(&link) {
         Ok(target) if target == name => return Ok(()),
@@ -57,7 +62,10 @@ pub fn link_to_last(directory: &Path) -> io::Result<()> {
 /// Whether a path is a single name.
 fn is_name(path: &Path) -> bool {
     let mut components = path.components();
-    matches!((components.next(), components.next()), (Some(Component::Normal(_)), None))
+    matches!(
+        (components.next(), components.next()),
+        (Some(Component::Normal(_)), None)
+    )
 }
 
 /// Returns where a path leads whose last component, or whose directory in case of a `team.json`, is a symbolic link.
@@ -69,16 +77,24 @@ pub fn follow_link(path: &Path) -> PathBuf {
     while followed < MAX_LINKS {
         let of_file = real.file_name() == Some(OsStr::new(super::directory::TEAM_JSON));
         let (link, file) = match (real.parent(), real.file_name()) {
-            (Some(parent), Some(file)) if of_file && !parent.as_os_str().is_empty() => (parent, Some(file)),
+            (Some(parent), Some(file)) if of_file && !parent.as_os_str().is_empty() => {
+                (parent, Some(file))
+            }
             _ => (real.as_path(), None),
         };
-        let Ok(target) = std::fs::read_link(link) else { break };
+        let Ok(target) = std::fs::read_link(link) else {
+            break;
+        };
         let target = link.parent().unwrap_or(Path::new("")).join(target);
         real = file.map_or_else(|| target.clone(), |file| target.join(file));
         followed += 1;
     }
     // What is no link, and what leads nowhere, is named as the operator named it.
-    if (1..MAX_LINKS).contains(&followed) { real } else { path.to_owned() }
+    if (1..MAX_LINKS).contains(&followed) {
+        real
+    } else {
+        path.to_owned()
+    }
 }
 
 #[cfg(test)]
@@ -87,7 +103,8 @@ mod tests {
 
     #[test]
     fn a_team_s_name_becomes_one_component_of_a_path() {
-        let check = |team: &str, expected: &str| assert_eq!(directory_name(team), expected, "{team:?}");
+        let check =
+            |team: &str, expected: &str| assert_eq!(directory_name(team), expected, "{team:?}");
         check("snake", "snake");
         check("A.b_c-9", "A.b_c-9");
         check("a snake/game", "a_snake_game");
@@ -103,7 +120,10 @@ mod tests {
 
     #[test]
     fn names_that_become_the_same_have_directories_of_their_own() {
-        let ((one, other_one), (two, other_two)) = (named_directories("a b", ".x"), named_directories("a?b", ".x"));
+        let ((one, other_one), (two, other_two)) = (
+            named_directories("a b", ".x"),
+            named_directories("a?b", ".x"),
+        );
         assert_eq!(one, Path::new("workspace/storage/a_b.x"));
         assert_eq!(one, two);
         assert_ne!(other_one, other_two);
@@ -118,14 +138,20 @@ mod tests {
             link_to_last(&at(name)).unwrap();
             assert_eq!(std::fs::read_link(at("team")).unwrap(), Path::new(name));
             assert_eq!(follow_link(&at("team")), at(name));
-            assert_eq!(follow_link(&at("team/team.json")), at(name).join("team.json"));
+            assert_eq!(
+                follow_link(&at("team/team.json")),
+                at(name).join("team.json")
+            );
             assert_eq!(follow_link(&at("team/")), at(name));
         }
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 3);
         std::fs::remove_file(at("team")).unwrap();
         std::os::unix::fs::symlink("../elsewhere", at("team")).unwrap();
         link_to_last(&at("one")).unwrap();
-        assert_eq!(std::fs::read_link(at("team")).unwrap(), Path::new("../elsewhere"));
+        assert_eq!(
+            std::fs::read_link(at("team")).unwrap(),
+            Path::new("../elsewhere")
+        );
         std::fs::remove_file(at("team")).unwrap();
         std::fs::create_dir(at("team")).unwrap();
         link_to_last(&at("one")).unwrap();

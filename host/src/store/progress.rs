@@ -43,14 +43,19 @@ pub(super) struct Progress {
 
 impl Progress {
     fn new(written: u64, synced: u64) -> Self {
-        Self { boot: boot(), written, synced }
+        Self {
+            boot: boot(),
+            written,
+            synced,
+        }
     }
 
     /// Reads the file of a directory. None if there is none, or none that was written as a whole.
     pub(super) fn read(directory: &Path) -> Result<Option<Self>, StoreError> {
         let path = directory.join(PROGRESS);
         let mut bytes = Vec::new();
-        let read = File::open(&path).and_then(|file| file.take(LENGTH as u64 + 1).read_to_end(&mut bytes));
+        let read =
+            File::open(&path).and_then(|file| file.take(LENGTH as u64 + 1).read_to_end(&mut bytes));
         match read {
             Ok(_) => Ok(Self::decode(&bytes)),
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
@@ -66,7 +71,12 @@ impl Progress {
 
     fn encode(&self) -> [u8; LENGTH] {
         let mut bytes = [0; LENGTH];
-        let parts: [&[u8]; 4] = [&MAGIC, &self.boot, &self.written.to_le_bytes(), &self.synced.to_le_bytes()];
+        let parts: [&[u8]; 4] = [
+            &MAGIC,
+            &self.boot,
+            &self.written.to_le_bytes(),
+            &self.synced.to_le_bytes(),
+        ];
         let mut at = 0;
         for part in parts {
             bytes[at..at + part.len()].copy_from_slice(part);
@@ -79,12 +89,17 @@ impl Progress {
 
     fn decode(bytes: &[u8]) -> Option<Self> {
         let (content, sum) = bytes.split_last_chunk::<4>()?;
-        let is_whole = bytes.len() == LENGTH && crc32fast::hash(content) == u32::from_le_bytes(*sum);
+        let is_whole =
+            bytes.len() == LENGTH && crc32fast::hash(content) == u32::from_le_bytes(*sum);
         let content = content.strip_prefix(&MAGIC).filter(|_| is_whole)?;
         let (boot, content) = content.split_first_chunk()?;
         let (written, content) = content.split_first_chunk()?;
         let (synced, _) = content.split_first_chunk()?;
-        Some(Self { boot: *boot, written: u64::from_le_bytes(*written), synced: u64::from_le_bytes(*synced) })
+        Some(Self {
+            boot: *boot,
+            written: u64::from_le_bytes(*written),
+            synced: u64::from_le_bytes(*synced),
+        })
     }
 }
 
@@ -113,14 +128,20 @@ impl ProgressFile {
     /// Makes the file for a database that appears after it, and has no changes yet.
     pub(super) fn create(directory: &Path) -> Result<(), StoreError> {
         let path = directory.join(PROGRESS);
-        std::fs::write(&path, Progress::new(0, 0).encode()).map_err(|e| StoreError::io(&path, "create", e))
+        std::fs::write(&path, Progress::new(0, 0).encode())
+            .map_err(|e| StoreError::io(&path, "create", e))
     }
 
     /// The file beside a database that has so many changes. Nothing is written.
     pub(super) fn of(directory: &Path, written: u64) -> Result<Self, StoreError> {
         let synced = Progress::read(directory)?.map_or(0, |found| found.synced.min(written));
         let now = Cell::new(Progress::new(written, synced));
-        Ok(Self { directory: directory.into(), file: OnceCell::new(), now, is_behind: Cell::new(false) })
+        Ok(Self {
+            directory: directory.into(),
+            file: OnceCell::new(),
+            now,
+            is_behind: Cell::new(false),
+        })
     }
 
     /// Whether the file is there and kept up to date.
@@ -132,7 +153,11 @@ impl ProgressFile {
     pub(super) fn begin(&self) -> Result<(), StoreError> {
         let path = self.directory.join(PROGRESS);
         let open = || {
-            let file = File::options().write(true).create(true).truncate(false).open(&path)?;
+            let file = File::options()
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .open(&path)?;
             file.write_all_at(&self.now.get().encode(), 0)?;
             file.set_len(LENGTH as u64)?;
             Ok(file)
@@ -146,7 +171,10 @@ impl ProgressFile {
     /// Counts changes that were committed.
     pub(super) fn add(&self, changes: u64) {
         let now = self.now.get();
-        self.now.set(Progress { written: now.written.saturating_add(changes), ..now });
+        self.now.set(Progress {
+            written: now.written.saturating_add(changes),
+            ..now
+        });
         self.is_behind.set(true);
     }
 
@@ -154,14 +182,19 @@ impl ProgressFile {
     pub(super) fn synced(&self) {
         let now = self.now.get();
         if now.synced != now.written {
-            self.now.set(Progress { synced: now.written, ..now });
+            self.now.set(Progress {
+                synced: now.written,
+                ..now
+            });
             self.is_behind.set(true);
         }
     }
 
     /// Writes what was counted.
     pub(super) fn put(&self) {
-        let Some(file) = self.file.get().filter(|_| self.is_behind.get()) else { return };
+        let Some(file) = self.file.get().filter(|_| self.is_behind.get()) else {
+            return;
+        };
         match file.write_all_at(&self.now.get().encode(), 0) {
             Ok(()) => self.is_behind.set(false),
             // What it says remains true, and is less than it could be.
@@ -197,12 +230,14 @@ impl Reader {
             let (changes, is_expected) = self.changes()?;
             let log = || log_state(directory);
             found = match progress.map(|progress| progress.required()) {
-                Some(required) if changes < required => {
-                    Err(format!("{required} changes were recorded in it, and it has {changes}: {}", log()))
-                }
-                None if is_expected => {
-                    Err(format!("it has {changes} changes, and what follows is not there: {}", log()))
-                }
+                Some(required) if changes < required => Err(format!(
+                    "{required} changes were recorded in it, and it has {changes}: {}",
+                    log()
+                )),
+                None if is_expected => Err(format!(
+                    "it has {changes} changes, and what follows is not there: {}",
+                    log()
+                )),
                 _ => return Ok(changes),
             };
         }
@@ -213,7 +248,8 @@ impl Reader {
 /// Says what is wrong with the log of a database that lacks something.
 pub(super) fn log_state(directory: &Path) -> String {
     let mut header = Vec::new();
-    let read = File::open(directory.join(LOG)).and_then(|file| file.take(HEADER as u64).read_to_end(&mut header));
+    let read = File::open(directory.join(LOG))
+        .and_then(|file| file.take(HEADER as u64).read_to_end(&mut header));
     let what = match read {
         // SQLite makes an empty one when it looks for it.
         Ok(0) => "is missing or empty",
@@ -232,11 +268,22 @@ const HEADER: usize = 32;
 fn is_header(header: &[u8]) -> bool {
     const MAGIC: u32 = 0x377f_0682;
     const VERSION: u32 = 3_007_000;
-    let words: Vec<[u8; 4]> = header.chunks_exact(4).filter_map(|word| word.first_chunk().copied()).collect();
+    let words: Vec<[u8; 4]> = header
+        .chunks_exact(4)
+        .filter_map(|word| word.first_chunk().copied())
+        .collect();
     let big: Vec<u32> = words.iter().map(|word| u32::from_be_bytes(*word)).collect();
-    let [magic, version, _, _, _, _, sum1, sum2] = big[..] else { return false };
+    let [magic, version, _, _, _, _, sum1, sum2] = big[..] else {
+        return false;
+    };
     // The last bit of the magic number says how the words are summed up.
-    let native = |word: &[u8; 4]| if magic & 1 == 1 { u32::from_be_bytes(*word) } else { u32::from_le_bytes(*word) };
+    let native = |word: &[u8; 4]| {
+        if magic & 1 == 1 {
+            u32::from_be_bytes(*word)
+        } else {
+            u32::from_le_bytes(*word)
+        }
+    };
     let (mut s1, mut s2) = (0u32, 0u32);
     for pair in words[..6].chunks_exact(2) {
         s1 = s1.wrapping_add(native(&pair[0])).wrapping_add(s2);

@@ -22,7 +22,8 @@ use super::error::StoreError;
 use super::lineage::{Path, Row};
 use super::list::{Listed, Marks, list, no_checkpoint};
 use super::{
-    At, CheckpointRow, FIRST_LINE, LineageRow, Record, Saved, SavedDefinition, checkpoint_of, next_line, schema,
+    At, CheckpointRow, FIRST_LINE, LineageRow, Record, Saved, SavedDefinition, checkpoint_of,
+    next_line, schema,
 };
 
 pub(super) use rows::{definition_bytes, number};
@@ -73,7 +74,13 @@ impl Reader {
         set().map_err(|e| schema::unreadable(&path, e))?;
         let version = schema::version(&conn, &path)?;
         schema::check(&mut conn, version, &path)?;
-        Ok(Self { conn, path, turned: None, version, sight: Sight::Commits })
+        Ok(Self {
+            conn,
+            path,
+            turned: None,
+            version,
+            sight: Sight::Commits,
+        })
     }
 
     /// Reads this lineage from now on instead of the current one.
@@ -92,7 +99,9 @@ impl Reader {
         self.steadily(|reader| {
             let _same = reader.stand_still()?;
             let (listed, rows) = (reader.listed()?, reader.rows()?);
-            ids.iter().map(|id| reader.at_checkpoint(id, &listed, &rows)).collect()
+            ids.iter()
+                .map(|id| reader.at_checkpoint(id, &listed, &rows))
+                .collect()
         })
     }
 
@@ -106,14 +115,28 @@ impl Reader {
         self.state_at(&self.path(&line, line.events)?, line.events)
     }
 
-    fn at_checkpoint(&self, id: &CheckpointId, listed: &[Listed], rows: &[Row]) -> Result<Saved, StoreError> {
-        let found = listed.iter().find(|listed| listed.row.id == *id).ok_or_else(|| no_checkpoint(id, listed))?;
+    fn at_checkpoint(
+        &self,
+        id: &CheckpointId,
+        listed: &[Listed],
+        rows: &[Row],
+    ) -> Result<Saved, StoreError> {
+        let found = listed
+            .iter()
+            .find(|listed| listed.row.id == *id)
+            .ok_or_else(|| no_checkpoint(id, listed))?;
         let (line, end) = (&rows[found.lineage], found.at as i64);
         let saved = self.state_at(&self.path(line, end)?, end)?;
-        let made = saved.tail.iter().rev().find_map(|record| checkpoint_of(&record.event));
+        let made = saved
+            .tail
+            .iter()
+            .rev()
+            .find_map(|record| checkpoint_of(&record.event));
         match made.or(saved.base.checkpoint.as_ref()) == Some(id) {
             true => Ok(saved),
-            false => Err(self.corrupt(format!("event {end} is not the one that made checkpoint `{id}`"))),
+            false => Err(self.corrupt(format!(
+                "event {end} is not the one that made checkpoint `{id}`"
+            ))),
         }
     }
 
@@ -121,7 +144,11 @@ impl Reader {
     pub(super) fn state_at(&self, path: &Path, end: i64) -> Result<Saved, StoreError> {
         let (start, base) = self.snapshot(path)?;
         let tail = self.range(path, start + 1, end)?;
-        Ok(Saved { base, tail, next_line: self.next_line()? })
+        Ok(Saved {
+            base,
+            tail,
+            next_line: self.next_line()?,
+        })
     }
 
     /// The public line after the last of the storage.
@@ -143,7 +170,11 @@ impl Reader {
     fn lineages_now(&self) -> Result<Vec<LineageRow>, StoreError> {
         let _same = self.stand_still()?;
         let current = self.current()?.lineage;
-        let row = |row: Row| LineageRow { current: row.id == current, name: row.name, events: row.events as u64 };
+        let row = |row: Row| LineageRow {
+            current: row.id == current,
+            name: row.name,
+            events: row.events as u64,
+        };
         Ok(self.rows()?.into_iter().map(row).collect())
     }
 
@@ -154,7 +185,12 @@ impl Reader {
             let _same = reader.stand_still()?;
             let line = reader.line()?;
             let gaps = reader.gaps_on(&reader.path(&line, line.events)?)?;
-            Ok((gaps.iter().map(|gap| (gap.last - gap.first + 1) as u64).sum(), line.events as u64))
+            Ok((
+                gaps.iter()
+                    .map(|gap| (gap.last - gap.first + 1) as u64)
+                    .sum(),
+                line.events as u64,
+            ))
         })
     }
 
@@ -166,14 +202,23 @@ impl Reader {
             let mut path = reader.path(&line, line.events)?;
             let gaps = reader.gaps_on(&path)?;
             let Some(last) = gaps.last().map(|gap| gap.last) else {
-                return Ok(Beginning { env: reader.base()?, from: 0, dropped: 0 });
+                return Ok(Beginning {
+                    env: reader.base()?,
+                    from: 0,
+                    dropped: 0,
+                });
             };
             let at = reader.snapshot_after(&path, last)?;
             path.retain(|piece| piece.after < at);
-            path.iter_mut().for_each(|piece| piece.until = piece.until.min(at));
+            path.iter_mut()
+                .for_each(|piece| piece.until = piece.until.min(at));
             let dropped: i64 = gaps.iter().map(|gap| gap.last - gap.first + 1).sum();
             let (_, env) = reader.snapshot(&path)?;
-            Ok(Beginning { env, from: at as u64, dropped: dropped as u64 })
+            Ok(Beginning {
+                env,
+                from: at as u64,
+                dropped: dropped as u64,
+            })
         })
     }
 
@@ -181,7 +226,10 @@ impl Reader {
     pub fn spent(&self) -> Result<Usd, StoreError> {
         self.steadily(|reader| {
             let _same = reader.stand_still()?;
-            Ok(reader.rows()?.iter().fold(Usd::ZERO, |sum, row| sum + Usd(row.spent as u64)))
+            Ok(reader
+                .rows()?
+                .iter()
+                .fold(Usd::ZERO, |sum, row| sum + Usd(row.spent as u64)))
         })
     }
 
@@ -205,10 +253,16 @@ impl Reader {
                 origin: row.origin.map(|(origin, at)| (origin as usize, at as u64)),
                 forgotten: row.forgotten as u64,
                 events: self.marking(row.id)?,
-                gaps: gaps.into_iter().map(|gap| (gap.last as u64, gap.step as u64)).collect(),
+                gaps: gaps
+                    .into_iter()
+                    .map(|gap| (gap.last as u64, gap.step as u64))
+                    .collect(),
             })
         };
-        let lineages: Vec<Marks> = rows.into_iter().map(marks).collect::<Result<_, StoreError>>()?;
+        let lineages: Vec<Marks> = rows
+            .into_iter()
+            .map(marks)
+            .collect::<Result<_, StoreError>>()?;
         Ok(list(&self.base()?, &lineages))
     }
 
@@ -219,8 +273,23 @@ impl Reader {
 
     fn known(&self, name: &str) -> Result<Row, StoreError> {
         let found = self.row_named(name)?;
-        let known = || Ok::<_, StoreError>(self.rows()?.into_iter().map(|row| row.name).collect::<Vec<_>>());
-        found.map_or_else(|| Err(StoreError::NoLineage { name: name.into(), known: known()? }), Ok)
+        let known = || {
+            Ok::<_, StoreError>(
+                self.rows()?
+                    .into_iter()
+                    .map(|row| row.name)
+                    .collect::<Vec<_>>(),
+            )
+        };
+        found.map_or_else(
+            || {
+                Err(StoreError::NoLineage {
+                    name: name.into(),
+                    known: known()?,
+                })
+            },
+            Ok,
+        )
     }
 
     /// Lets all reads until the drop see the same state, whatever another process commits meanwhile.
@@ -228,11 +297,16 @@ impl Reader {
         if !self.conn.is_autocommit() {
             return Ok(None);
         }
-        self.conn.unchecked_transaction().map(Some).map_err(|e| self.error("read", e))
+        self.conn
+            .unchecked_transaction()
+            .map(Some)
+            .map_err(|e| self.error("read", e))
     }
 
     pub(super) fn prepare(&self, sql: &str) -> Result<CachedStatement<'_>, StoreError> {
-        self.conn.prepare_cached(sql).map_err(|e| self.error("read", e))
+        self.conn
+            .prepare_cached(sql)
+            .map_err(|e| self.error("read", e))
     }
 
     pub(super) fn error(&self, action: &'static str, source: rusqlite::Error) -> StoreError {
@@ -258,11 +332,15 @@ pub(super) fn begins(records: &[Record]) -> Option<(&str, &CheckpointId)> {
 
 /// Looks through the pages of a small database. Of a large one only what is used is checked, when it is used.
 pub(super) fn check_pages(reader: &Reader) -> Result<(), StoreError> {
-    let size = std::fs::metadata(&reader.path).map_err(|e| StoreError::io(&reader.path, "open", e))?.len();
+    let size = std::fs::metadata(&reader.path)
+        .map_err(|e| StoreError::io(&reader.path, "open", e))?
+        .len();
     if size > CHECKED_BYTES {
         return Ok(());
     }
-    let check = reader.conn.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
+    let check = reader
+        .conn
+        .query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
     match check.map_err(|e| reader.error("open", e))?.as_str() {
         "ok" => Ok(()),
         what => Err(StoreError::corrupt(&reader.path, what)),

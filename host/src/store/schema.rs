@@ -147,7 +147,10 @@ pub(super) fn recognise(path: &Path) -> Result<(), StoreError> {
     /// Where the header of an SQLite file keeps the application id.
     const ID_AT: usize = 68;
     const HEADER: usize = 100;
-    let foreign = |what: &str| StoreError::Foreign { path: path.to_path_buf(), what: what.into() };
+    let foreign = |what: &str| StoreError::Foreign {
+        path: path.to_path_buf(),
+        what: what.into(),
+    };
     let mut header = Vec::new();
     let read = File::open(path).and_then(|file| file.take(HEADER as u64).read_to_end(&mut header));
     read.map_err(|e| StoreError::io(path, "read", e))?;
@@ -175,9 +178,10 @@ fn refuse_named_file(journal: &Path) -> Result<(), StoreError> {
     };
     match read() {
         Err(e) if e.kind() != ErrorKind::NotFound => Err(StoreError::io(journal, "read", e)),
-        Ok(_) if end == MAGIC => {
-            Err(StoreError::Foreign { path: journal.to_path_buf(), what: "it names another file".into() })
-        }
+        Ok(_) if end == MAGIC => Err(StoreError::Foreign {
+            path: journal.to_path_buf(),
+            what: "it names another file".into(),
+        }),
         _ => Ok(()),
     }
 }
@@ -197,9 +201,10 @@ pub(super) fn limit(conn: &mut Connection) -> rusqlite::Result<()> {
 /// A schema that cannot be read within these bounds, or for another reason.
 pub(super) fn unreadable(path: &Path, source: rusqlite::Error) -> StoreError {
     match source.sqlite_error_code() {
-        Some(ErrorCode::OperationInterrupted | ErrorCode::TooBig) => {
-            StoreError::Foreign { path: path.to_path_buf(), what: "its schema is larger than any of ours".into() }
-        }
+        Some(ErrorCode::OperationInterrupted | ErrorCode::TooBig) => StoreError::Foreign {
+            path: path.to_path_buf(),
+            what: "its schema is larger than any of ours".into(),
+        },
         _ => StoreError::sqlite(path, "open", source),
     }
 }
@@ -208,9 +213,11 @@ pub(super) fn unreadable(path: &Path, source: rusqlite::Error) -> StoreError {
 type Objects = BTreeMap<(String, String), (String, Option<String>)>;
 
 fn objects(conn: &Connection, limit: usize) -> rusqlite::Result<Objects> {
-    let mut statement = conn.prepare("SELECT type, name, tbl_name, sql FROM sqlite_schema LIMIT ?1")?;
-    let rows =
-        statement.query_map([limit as i64], |row| Ok(((row.get(0)?, row.get(1)?), (row.get(2)?, row.get(3)?))))?;
+    let mut statement =
+        conn.prepare("SELECT type, name, tbl_name, sql FROM sqlite_schema LIMIT ?1")?;
+    let rows = statement.query_map([limit as i64], |row| {
+        Ok(((row.get(0)?, row.get(1)?), (row.get(2)?, row.get(3)?)))
+    })?;
     rows.collect()
 }
 
@@ -233,26 +240,49 @@ pub(super) fn check(conn: &mut Connection, version: usize, path: &Path) -> Resul
     let known = match known() {
         Ok(known) => &known[version - 1],
         Err(error) => {
-            return Err(StoreError::Io { path: path.into(), action: "check", source: std::io::Error::other(error) });
+            return Err(StoreError::Io {
+                path: path.into(),
+                action: "check",
+                source: std::io::Error::other(error),
+            });
         }
     };
     let found = objects(conn, known.len() + 1).map_err(|e| unreadable(path, e))?;
     // Views and triggers first, by their names: they are what matters.
-    if let Some((kind, name)) = found.keys().filter(|object| !known.contains_key(*object)).max() {
-        let what = format!("it contains the {kind} `{}`, which strata-host does not create", name.escape_debug());
-        return Err(StoreError::Foreign { path: path.to_path_buf(), what });
+    if let Some((kind, name)) = found
+        .keys()
+        .filter(|object| !known.contains_key(*object))
+        .max()
+    {
+        let what = format!(
+            "it contains the {kind} `{}`, which strata-host does not create",
+            name.escape_debug()
+        );
+        return Err(StoreError::Foreign {
+            path: path.to_path_buf(),
+            what,
+        });
     }
     for (object @ (kind, name), expected) in known {
         match found.get(object) {
-            None => return Err(StoreError::corrupt(path, format!("its {kind} `{name}` is missing"))),
+            None => {
+                return Err(StoreError::corrupt(
+                    path,
+                    format!("its {kind} `{name}` is missing"),
+                ));
+            }
             Some(found) if found != expected => {
                 let what = format!("its {kind} `{name}` is not the one that strata-host creates");
-                return Err(StoreError::Foreign { path: path.to_path_buf(), what });
+                return Err(StoreError::Foreign {
+                    path: path.to_path_buf(),
+                    what,
+                });
             }
             Some(_) => {}
         }
     }
-    conn.progress_handler(0, None::<fn() -> bool>).map_err(|e| StoreError::sqlite(path, "open", e))
+    conn.progress_handler(0, None::<fn() -> bool>)
+        .map_err(|e| StoreError::sqlite(path, "open", e))
 }
 
 /// Sees to it that a database uses a log: it may have been copied or changed by a tool that left it in another mode.
@@ -266,23 +296,37 @@ pub(super) fn use_log(conn: &Connection, path: &Path) -> Result<(), StoreError> 
     let source = std::io::Error::other(format!(
         "its journal mode stays `{mode}`; the file system may not support the mode `wal`, work on a copy elsewhere"
     ));
-    Err(StoreError::Io { path: path.to_path_buf(), action: "use a log with", source })
+    Err(StoreError::Io {
+        path: path.to_path_buf(),
+        action: "use a log with",
+        source,
+    })
 }
 
 /// Makes the database itself survive a loss of power.
 pub(super) fn sync(path: &Path) -> Result<(), StoreError> {
-    File::open(path).and_then(|file| file.sync_data()).map_err(|e| StoreError::io(path, "write", e))
+    File::open(path)
+        .and_then(|file| file.sync_data())
+        .map_err(|e| StoreError::io(path, "write", e))
 }
 
 /// The version of an open database, if this program can use it.
 pub(super) fn version(conn: &Connection, path: &Path) -> Result<usize, StoreError> {
-    let found: i64 =
-        conn.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(|e| unreadable(path, e))?;
+    let found: i64 = conn
+        .pragma_query_value(None, "user_version", |row| row.get(0))
+        .map_err(|e| unreadable(path, e))?;
     if found > VERSION {
-        return Err(StoreError::Newer { path: path.to_path_buf(), found, known: VERSION });
+        return Err(StoreError::Newer {
+            path: path.to_path_buf(),
+            found,
+            known: VERSION,
+        });
     }
     if found < 1 {
-        return Err(StoreError::corrupt(path, format!("its schema version is {found}")));
+        return Err(StoreError::corrupt(
+            path,
+            format!("its schema version is {found}"),
+        ));
     }
     Ok(found as usize)
 }

@@ -8,7 +8,9 @@ use strata_core::activation::Phase;
 use strata_core::effect::Effect;
 use strata_core::environment::scope::{Change, Write};
 use strata_core::environment::{Environment, MessageRef};
-use strata_core::event::{CallPolicy, Event, Finished, HostCall, HostCallKind, Outcome, Source, Status, Work};
+use strata_core::event::{
+    CallPolicy, Event, Finished, HostCall, HostCallKind, Outcome, Source, Status, Work,
+};
 use strata_core::fault::{Fault, FaultCause, FaultKind, Hope};
 use strata_core::host_call::{Again, Finish, Intent, Verdict};
 use strata_core::id::{ActionId, Digest, Part, RoleId, Slot};
@@ -18,21 +20,31 @@ use strata_core::money::Usd;
 use strata_core::request::{Answer, Request};
 use strata_core::stepper::Stepper;
 use strata_core::team::{
-    Action, Deliver, Join, Mode, OnFault, Outside, Policy, React, Reducer, Retry, Role, Task, Team, Thinker,
+    Action, Deliver, Join, Mode, OnFault, Outside, Policy, React, Reducer, Retry, Role, Task, Team,
+    Thinker,
 };
 
 use super::{Record, SavedDefinition};
 
 /// A role by its name, the labels it watches, its way to react and its actions.
 fn role(name: &str, watch: &[&str], react: React, actions: &[&str]) -> Role {
-    let action = |name: &&str| Action { name: (*name).into(), retry: Retry { retries: 1, backoff_ms: 10 } };
+    let action = |name: &&str| Action {
+        name: (*name).into(),
+        retry: Retry {
+            retries: 1,
+            backoff_ms: 10,
+        },
+    };
     Role {
         name: name.into(),
         profile: format!("Role {name}"),
         goal: format!("{name}'s goal"),
         constraints: String::new(),
         desc: "a/b~c".into(),
-        watch: watch.iter().map(|label| String::from(*label)).collect::<BTreeSet<_>>(),
+        watch: watch
+            .iter()
+            .map(|label| String::from(*label))
+            .collect::<BTreeSet<_>>(),
         addresses: vec![format!("the-{name}")],
         react,
         actions: actions.iter().map(action).collect(),
@@ -40,12 +52,21 @@ fn role(name: &str, watch: &[&str], react: React, actions: &[&str]) -> Role {
 }
 
 fn join(id: &str, from: &[u16], to: &str, (mode, deliver): (Mode, Deliver)) -> Join {
-    Join { id: id.into(), from: from.iter().copied().map(RoleId).collect(), to: to.into(), mode, deliver }
+    Join {
+        id: id.into(),
+        from: from.iter().copied().map(RoleId).collect(),
+        to: to.into(),
+        mode,
+        deliver,
+    }
 }
 
 /// A team with a role of each kind and two joins, whose roles keep each other at work.
 pub(super) fn team() -> Arc<Team> {
-    let choose = React::Choose { max_loop: 3, thinker: Thinker::Component };
+    let choose = React::Choose {
+        max_loop: 3,
+        thinker: Thinker::Component,
+    };
     let roles = vec![
         role("A", &["UserRequirement", "y"], React::ByOrder, &["p", "q"]),
         role("B/2", &["q", "work"], React::ByOrder, &["x", "y", "z"]),
@@ -53,7 +74,11 @@ pub(super) fn team() -> Arc<Team> {
         role("D", &["c"], React::PlanAndAct, &["plan", "work", "rest"]),
         role("E", &["x", "odd", "rest"], React::Human, &[]),
     ];
-    let scopes = [("log", Some(Reducer::Append)), ("sum", Some(Reducer::Add)), ("plain", None)];
+    let scopes = [
+        ("log", Some(Reducer::Append)),
+        ("sum", Some(Reducer::Add)),
+        ("plain", None),
+    ];
     Arc::new(Team {
         name: "t".into(),
         desc: "a team".into(),
@@ -63,7 +88,10 @@ pub(super) fn team() -> Arc<Team> {
             join("wait/~1", &[1, 0], "D", (Mode::All, Deliver::Each)),
             join("quiet", &[0, 2], "pair", (Mode::Active, Deliver::Batch)),
         ],
-        scopes: scopes.into_iter().map(|(name, reducer)| (name.into(), reducer)).collect(),
+        scopes: scopes
+            .into_iter()
+            .map(|(name, reducer)| (name.into(), reducer))
+            .collect(),
         outside: Outside::Nobody,
         policy: Policy {
             on_fault: OnFault::Stop,
@@ -99,7 +127,12 @@ pub(super) fn definition() -> SavedDefinition {
 pub(super) fn record(n: usize, event: &Event) -> Record {
     let lines = (n % 3) as u32;
     let before = (n / 3) * 3 + [0, 0, 1][n % 3];
-    Record { line: super::FIRST_LINE + before as u64, lines, time_ms: 1_000_000 + n as i64, event: event.clone() }
+    Record {
+        line: super::FIRST_LINE + before as u64,
+        lines,
+        time_ms: 1_000_000 + n as i64,
+        event: event.clone(),
+    }
 }
 
 /// A run under way.
@@ -113,12 +146,20 @@ impl<'a> Run<'a> {
     pub(super) fn new(turns: &'a [u8]) -> Self {
         let team = team();
         let env = Environment::new(&team);
-        Self { stepper: Stepper::new(team, env), events: Vec::new(), turns: turns.iter() }
+        Self {
+            stepper: Stepper::new(team, env),
+            events: Vec::new(),
+            turns: turns.iter(),
+        }
     }
 
     /// A run on from a state.
     pub(super) fn on(env: Environment, turns: &'a [u8]) -> Self {
-        Self { stepper: Stepper::new(team(), env), events: Vec::new(), turns: turns.iter() }
+        Self {
+            stepper: Stepper::new(team(), env),
+            events: Vec::new(),
+            turns: turns.iter(),
+        }
     }
 
     /// A number below `n`; 0 when the turns are used up.
@@ -134,9 +175,12 @@ impl<'a> Run<'a> {
     /// Makes one thing happen; false when nothing is left to do.
     pub(super) fn advance(&mut self) -> bool {
         if self.stepper.env().run.0.is_empty() {
-            let components =
-                [(slot(0, 0), "d0"), (slot(1, 1), "d1")].map(|(slot, digest)| (slot, Digest::from(digest))).into();
-            let event = self.stepper.started("run-1".into(), "an idea\n\"quoted\" ✓".into(), components);
+            let components = [(slot(0, 0), "d0"), (slot(1, 1), "d1")]
+                .map(|(slot, digest)| (slot, Digest::from(digest)))
+                .into();
+            let event =
+                self.stepper
+                    .started("run-1".into(), "an idea\n\"quoted\" ✓".into(), components);
             self.happen(event);
             return true;
         }
@@ -156,7 +200,11 @@ impl<'a> Run<'a> {
             let env = self.stepper.env();
             let checkpoint = env.open.then(|| env.next_checkpoint());
             let parent = env.checkpoint.clone();
-            self.happen(Event::RunEnded { status: Status::Interrupted, checkpoint, parent });
+            self.happen(Event::RunEnded {
+                status: Status::Interrupted,
+                checkpoint,
+                parent,
+            });
         }
         true
     }
@@ -180,31 +228,60 @@ impl<'a> Run<'a> {
                     meta: BTreeMap::from([("colour".into(), Json::parse("\"red\"").unwrap())]),
                     route: Vec::new(),
                 };
-                message.route.push(Hop { from: "A".into(), to: vec!["C".into(), "D".into()] });
+                message.route.push(Hop {
+                    from: "A".into(),
+                    to: vec!["C".into(), "D".into()],
+                });
                 let event = self.stepper.sent(message);
                 self.happen(event);
             }
             1 => {
                 let old = self.stepper.env().components.get(&slot(1, 1)).cloned();
-                self.happen(Event::ComponentChanged { slot: slot(1, 1), old, new: Digest::from("d2") });
+                self.happen(Event::ComponentChanged {
+                    slot: slot(1, 1),
+                    old,
+                    new: Digest::from("d2"),
+                });
             }
             2 => {
-                let slot = Slot { role: RoleId(2), part: Part::Think };
+                let slot = Slot {
+                    role: RoleId(2),
+                    part: Part::Think,
+                };
                 let old = self.stepper.env().components.get(&slot).cloned();
-                self.happen(Event::ComponentChanged { slot, old, new: Digest::from("d3") });
+                self.happen(Event::ComponentChanged {
+                    slot,
+                    old,
+                    new: Digest::from("d3"),
+                });
             }
             _ => {}
         }
-        let calls = [CallPolicy::Auto, CallPolicy::Reuse, CallPolicy::Fresh][usize::from(self.turn(3))];
+        let calls =
+            [CallPolicy::Auto, CallPolicy::Reuse, CallPolicy::Fresh][usize::from(self.turn(3))];
         let event = self.stepper.resumed(Some(Usd::from_dollars(100.0)), calls);
         self.happen(event);
-        let doubt =
-            self.stepper.env().doubts().next().map(|(role, place, begun)| (role, place, begun.intent.what.clone()));
+        let doubt = self
+            .stepper
+            .env()
+            .doubts()
+            .next()
+            .map(|(role, place, begun)| (role, place, begun.intent.what.clone()));
         if let (Some((role, place, what)), true) = (doubt, self.turn(2) == 0) {
             let activation = self.stepper.env().role(role).activation.as_ref().unwrap();
             let work = activation.work(self.stepper.team().role(role)).unwrap();
-            let verdict = if self.turn(2) == 0 { Verdict::Redo } else { Verdict::Answer(self.document()) };
-            self.happen(Event::DoubtSettled { role, work, place: place as u32, what, verdict });
+            let verdict = if self.turn(2) == 0 {
+                Verdict::Redo
+            } else {
+                Verdict::Answer(self.document())
+            };
+            self.happen(Event::DoubtSettled {
+                role,
+                work,
+                place: place as u32,
+                what,
+                verdict,
+            });
         }
         true
     }
@@ -237,24 +314,52 @@ impl<'a> Run<'a> {
                     tokens: 7,
                     finish: Some(Finish::Length),
                 };
-                let source = if self.turn(3) == 2 { Source::Recorded } else { Source::Live };
-                return self.happen(Event::HostCalled { role: id, work, call, source, what: "what".into() });
+                let source = if self.turn(3) == 2 {
+                    Source::Recorded
+                } else {
+                    Source::Live
+                };
+                return self.happen(Event::HostCalled {
+                    role: id,
+                    work,
+                    call,
+                    source,
+                    what: "what".into(),
+                });
             }
             8 => {
                 let again = Again::ALL[usize::from(self.turn(Again::ALL.len() as u8))];
-                let (kind, request, what) = (HostCallKind::Http, "0123".into(), "POST http://a/b".into());
+                let (kind, request, what) =
+                    (HostCallKind::Http, "0123".into(), "POST http://a/b".into());
                 return self.happen(Event::HostCallBegun {
                     role: id,
                     work,
-                    intent: Intent { kind, request, what, again },
+                    intent: Intent {
+                        kind,
+                        request,
+                        what,
+                        again,
+                    },
                 });
             }
             _ => {
                 let kind = FaultKind::ALL[usize::from(self.turn(FaultKind::ALL.len() as u8))];
-                let hope = if self.turn(2) == 0 { Hope::Final } else { Hope::Retryable };
-                let (backtrace, log) = (vec!["frame".into()], vec!["line 1".into(), "line 2".into()]);
+                let hope = if self.turn(2) == 0 {
+                    Hope::Final
+                } else {
+                    Hope::Retryable
+                };
+                let (backtrace, log) =
+                    (vec!["frame".into()], vec!["line 1".into(), "line 2".into()]);
                 let cause = FaultCause::ALL[usize::from(self.turn(FaultCause::ALL.len() as u8))];
-                Err(Fault { kind, hope, cause, message: "went wrong".into(), backtrace, log })
+                Err(Fault {
+                    kind,
+                    hope,
+                    cause,
+                    message: "went wrong".into(),
+                    backtrace,
+                    log,
+                })
             }
         };
         let event = self.stepper.call_ended(id, result).unwrap();
@@ -270,7 +375,11 @@ impl<'a> Run<'a> {
             id,
             question: "how\n\"many\"?".into(),
             schema: some.then(|| Json::parse("{\"type\":\"integer\"}").unwrap()),
-            choices: if some { vec!["a".into(), "b".into()] } else { Vec::new() },
+            choices: if some {
+                vec!["a".into(), "b".into()]
+            } else {
+                Vec::new()
+            },
             default: (self.turn(2) == 1).then(|| self.document()),
             expires_ms: some.then(|| 1_700_000_000_123 + i64::from(self.turn(9))),
             call: "4567".into(),
@@ -281,12 +390,21 @@ impl<'a> Run<'a> {
 
     /// Lets one of those who are asked answer, if there are any.
     fn hear(&mut self) {
-        let open: Vec<_> = self.stepper.env().requests().map(|(id, request)| (id, request.lapse())).collect();
+        let open: Vec<_> = self
+            .stepper
+            .env()
+            .requests()
+            .map(|(id, request)| (id, request.lapse()))
+            .collect();
         if open.is_empty() {
             return;
         }
         let (id, lapse) = open[usize::from(self.turn(open.len() as u8))].clone();
-        let answer = if self.turn(3) == 0 { lapse } else { Answer::Given(self.document()) };
+        let answer = if self.turn(3) == 0 {
+            lapse
+        } else {
+            Answer::Given(self.document())
+        };
         if let Some(event) = self.stepper.request_answered(id, answer) {
             self.happen(event);
         }
@@ -303,35 +421,72 @@ impl<'a> Run<'a> {
                     action: [None, Some("rest".into())][usize::from(turn)].clone(),
                 };
                 let tasks = (0..self.turn(4)).map(|_| task(self.turn(2))).collect();
-                Finished::Planned { tasks, emissions, writes }
+                Finished::Planned {
+                    tasks,
+                    emissions,
+                    writes,
+                }
             }
-            Work::Act { .. } => Finished::Returned { output: self.draft(), emissions, writes },
+            Work::Act { .. } => Finished::Returned {
+                output: self.draft(),
+                emissions,
+                writes,
+            },
             Work::Answer => unreachable!("no call is made for a person"),
         }
     }
 
     fn draft(&mut self) -> Draft {
-        let to: [&[&str]; 7] =
-            [&[], &[], &["C"], &["<self>"], &["pair", "nobody"], &["wait/~1"], &["quiet", "wait/~1", "D"]];
+        let to: [&[&str]; 7] = [
+            &[],
+            &[],
+            &["C"],
+            &["<self>"],
+            &["pair", "nobody"],
+            &["wait/~1"],
+            &["quiet", "wait/~1", "D"],
+        ];
         let to = to[usize::from(self.turn(7))];
-        let hops = [vec![], vec![Hop { from: "the-C".into(), to: vec!["A".into()] }]];
+        let hops = [
+            vec![],
+            vec![Hop {
+                from: "the-C".into(),
+                to: vec!["A".into()],
+            }],
+        ];
         Draft {
             content: format!("said {}", self.turn(9)),
             data: (self.turn(2) == 1).then(|| self.document()),
             to: to.iter().map(|to| String::from(*to)).collect(),
-            cause_by: [None, Some("odd".into()), Some(String::new())][usize::from(self.turn(3))].clone(),
+            cause_by: [None, Some("odd".into()), Some(String::new())][usize::from(self.turn(3))]
+                .clone(),
             route: hops[usize::from(self.turn(4) / 3)].clone(),
         }
     }
 
     fn write(&mut self) -> Write {
         let scope = ["role", "log", "sum", "plain"][usize::from(self.turn(4))];
-        let change = if self.turn(4) == 3 { Change::Delete } else { Change::Set(self.document()) };
-        Write { scope: scope.into(), key: ["k", "a/b~1"][usize::from(self.turn(2))].into(), change }
+        let change = if self.turn(4) == 3 {
+            Change::Delete
+        } else {
+            Change::Set(self.document())
+        };
+        Write {
+            scope: scope.into(),
+            key: ["k", "a/b~1"][usize::from(self.turn(2))].into(),
+            change,
+        }
     }
 
     fn document(&mut self) -> Json {
-        let texts = ["null", "7", "-0.1", "\"t\"", "[1,[2],{\"a\":0.30000000000000004}]", "{\"z\":1,\"a\":{\"b\":[]}}"];
+        let texts = [
+            "null",
+            "7",
+            "-0.1",
+            "\"t\"",
+            "[1,[2],{\"a\":0.30000000000000004}]",
+            "{\"z\":1,\"a\":{\"b\":[]}}",
+        ];
         Json::parse(texts[usize::from(self.turn(6))]).unwrap()
     }
 }
@@ -342,12 +497,24 @@ pub(super) fn run(turns: &[u8], limit: usize) -> (Vec<Record>, Environment) {
     while run.events.len() < limit && run.advance() {}
     run.events.truncate(limit);
     let mut stepper = Stepper::new(team(), Environment::new(&team()));
-    run.events.iter().for_each(|event| stepper.apply(event).unwrap());
-    (run.events.iter().enumerate().map(|(n, event)| record(n, event)).collect(), stepper.env().clone())
+    run.events
+        .iter()
+        .for_each(|event| stepper.apply(event).unwrap());
+    (
+        run.events
+            .iter()
+            .enumerate()
+            .map(|(n, event)| record(n, event))
+            .collect(),
+        stepper.env().clone(),
+    )
 }
 
 fn slot(role: u16, action: u16) -> Slot {
-    Slot { role: RoleId(role), part: Part::Action(ActionId(action)) }
+    Slot {
+        role: RoleId(role),
+        part: Part::Action(ActionId(action)),
+    }
 }
 
 /// A state whose messages are sorted by id, without those that nothing refers to.
@@ -356,10 +523,20 @@ pub(super) fn normal(env: &Environment) -> Environment {
     let mut used: Vec<MessageRef> = Vec::new();
     env.each_reference(&mut |id| used.push(*id));
     let old = std::mem::take(&mut env.messages);
-    let sorted: BTreeMap<String, MessageRef> =
-        used.iter().map(|id| (old.get(id.0 as usize).id.0.clone(), *id)).collect();
-    env.messages = sorted.values().map(|id| old.get(id.0 as usize).clone()).collect();
-    let place = |id: MessageRef| sorted.keys().position(|name| *name == old.get(id.0 as usize).id.0).unwrap();
+    let sorted: BTreeMap<String, MessageRef> = used
+        .iter()
+        .map(|id| (old.get(id.0 as usize).id.0.clone(), *id))
+        .collect();
+    env.messages = sorted
+        .values()
+        .map(|id| old.get(id.0 as usize).clone())
+        .collect();
+    let place = |id: MessageRef| {
+        sorted
+            .keys()
+            .position(|name| *name == old.get(id.0 as usize).id.0)
+            .unwrap()
+    };
     env.each_reference(&mut |id| *id = MessageRef(place(*id) as u32));
     env
 }

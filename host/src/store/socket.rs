@@ -38,12 +38,20 @@ impl Socket {
         let fail = |e| StoreError::io(&path, "listen at", e);
         let listener = UnixListener::bind(&path).map_err(fail)?;
         // From here on it is removed again, whatever happens.
-        let socket = Self { path: path.clone(), listener };
+        let socket = Self {
+            path: path.clone(),
+            listener,
+        };
         socket.listener.set_nonblocking(true).map_err(fail)?;
         let lock = directory.join(LOCK_FILE);
         let mut line = path.as_os_str().as_bytes().to_vec();
         line.push(b'\n');
-        let note = || OpenOptions::new().append(true).open(&lock)?.write_all(&line);
+        let note = || {
+            OpenOptions::new()
+                .append(true)
+                .open(&lock)?
+                .write_all(&line)
+        };
         note().map_err(|e| StoreError::io(&lock, "write", e))?;
         Ok(socket)
     }
@@ -66,28 +74,47 @@ impl Directory {
     /// who would have somebody else told what the team is told: only what a host of this user listens at is connected to.
     pub fn connect(&self) -> Option<UnixStream> {
         let mut text = Vec::new();
-        File::open(self.path().join(LOCK_FILE)).ok()?.take(MAX_LOCK_BYTES as u64).read_to_end(&mut text).ok()?;
-        let path = text.split(|byte| *byte == b'\n').nth(1).filter(|path| !path.is_empty())?;
+        File::open(self.path().join(LOCK_FILE))
+            .ok()?
+            .take(MAX_LOCK_BYTES as u64)
+            .read_to_end(&mut text)
+            .ok()?;
+        let path = text
+            .split(|byte| *byte == b'\n')
+            .nth(1)
+            .filter(|path| !path.is_empty())?;
         let path = PathBuf::from(OsString::from_vec(path.to_vec()));
-        is_of_a_host(&path).then(|| UnixStream::connect(path).ok()).flatten()
+        is_of_a_host(&path)
+            .then(|| UnixStream::connect(path).ok())
+            .flatten()
     }
 }
 
 /// Whether a path is that of a socket that a host of this user has made. The temporary files of that host may be others
 /// than ours.
 fn is_of_a_host(path: &Path) -> bool {
-    let Some(place) = path.parent().filter(|place| place.ends_with(user::temporary_name())) else { return false };
+    let Some(place) = path
+        .parent()
+        .filter(|place| place.ends_with(user::temporary_name()))
+    else {
+        return false;
+    };
     let of = |path| std::fs::symlink_metadata(path);
     let private = of(place).is_ok_and(|meta| meta.is_dir() && is_private(&meta));
     // Nobody else can change what is in there meanwhile.
-    private && path.is_absolute() && of(path).is_ok_and(|meta| meta.file_type().is_socket() && is_own(&meta))
+    private
+        && path.is_absolute()
+        && of(path).is_ok_and(|meta| meta.file_type().is_socket() && is_own(&meta))
 }
 
 /// Removes what killed processes left behind.
 fn sweep(place: &Path) {
     for entry in std::fs::read_dir(place).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let pid = name.to_str().and_then(|name| name.split_once('-')).and_then(|(pid, _)| pid.parse().ok());
+        let pid = name
+            .to_str()
+            .and_then(|name| name.split_once('-'))
+            .and_then(|(pid, _)| pid.parse().ok());
         let gone = |pid| test_kill_process(pid) == Err(rustix::io::Errno::SRCH);
         if pid.and_then(Pid::from_raw).is_some_and(gone) {
             let _ = std::fs::remove_file(entry.path());
@@ -115,7 +142,14 @@ mod tests {
         directory.connect().unwrap().write_all(b"hello").unwrap();
         socket.listener.set_nonblocking(false).unwrap();
         let mut heard = String::new();
-        socket.listener().unwrap().accept().unwrap().0.read_to_string(&mut heard).unwrap();
+        socket
+            .listener()
+            .unwrap()
+            .accept()
+            .unwrap()
+            .0
+            .read_to_string(&mut heard)
+            .unwrap();
         assert_eq!(heard, "hello");
         drop(socket);
         assert!(directory.connect().is_none());
@@ -126,12 +160,19 @@ mod tests {
     fn a_lock_file_leads_to_sockets_of_the_users_own_hosts_only() {
         let dir = tempfile::tempdir().unwrap();
         let directory = Directory::new(dir.path());
-        let (private, other) = (dir.path().join(user::temporary_name()), dir.path().join("other"));
+        let (private, other) = (
+            dir.path().join(user::temporary_name()),
+            dir.path().join("other"),
+        );
         for place in [&private, &other] {
             DirBuilder::new().mode(0o700).create(place).unwrap();
         }
         let leads_to = |path: &Path| {
-            std::fs::write(dir.path().join(LOCK_FILE), format!("1\n{}\n", path.display())).unwrap();
+            std::fs::write(
+                dir.path().join(LOCK_FILE),
+                format!("1\n{}\n", path.display()),
+            )
+            .unwrap();
             directory.connect().is_some()
         };
         let listener = |path: PathBuf| (UnixListener::bind(&path).unwrap(), path);
@@ -142,7 +183,10 @@ mod tests {
         let link = private.join("2-a.sock");
         std::os::unix::fs::symlink(&stranger, &link).unwrap();
         assert!(!leads_to(&link), "a link to one");
-        assert!(!leads_to(&private.join("../other/1-a.sock")), "a way around");
+        assert!(
+            !leads_to(&private.join("../other/1-a.sock")),
+            "a way around"
+        );
         std::fs::set_permissions(&private, std::fs::Permissions::from_mode(0o755)).unwrap();
         assert!(!leads_to(&own), "others can enter the directory");
     }

@@ -31,8 +31,8 @@ use super::lock::Lock;
 use super::progress::ProgressFile;
 use super::reader::{Outline, Reader, begins, check_pages};
 use super::{
-    At, CheckpointRow, Durability, Fill, LineageRow, Pruned, Record, Saved, SavedDefinition, Store, SumUp, blob, codec,
-    file, schema, team_json,
+    At, CheckpointRow, Durability, Fill, LineageRow, Pruned, Record, Saved, SavedDefinition, Store,
+    SumUp, blob, codec, file, schema, team_json,
 };
 
 use crate::blob::Blobs;
@@ -97,10 +97,14 @@ impl SqliteStore {
         let conn = Connection::open_with_flags(&path, flags).map_err(fail)?;
         // What is refused is left as it is.
         let has_log = std::fs::metadata(directory.join(LOG)).is_ok_and(|log| log.len() > 0);
-        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_log).map_err(fail)?;
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_log)
+            .map_err(fail)?;
         let reader = Reader::ready(conn, path.clone())?;
         line::forbid_checkpoints(&reader.conn).map_err(fail)?;
-        reader.conn.pragma_update(None, "synchronous", write::SYNCHRONOUS).map_err(fail)?;
+        reader
+            .conn
+            .pragma_update(None, "synchronous", write::SYNCHRONOUS)
+            .map_err(fail)?;
         check_pages(&reader)?;
         let changes = reader.check_complete()?;
         schema::use_log(&reader.conn, &path)?;
@@ -111,11 +115,17 @@ impl SqliteStore {
             reader.line()?;
             tx.commit().map_err(fail)?;
         }
-        reader.conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map_err(fail)?;
+        reader
+            .conn
+            .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)
+            .map_err(fail)?;
         let progress = ProgressFile::of(directory, changes)?;
         let line = reader.line()?;
         let told = reader.row_as_it_is(line.id)?;
-        let lock = LockedDirectory { path: directory.to_path_buf(), _lock: lock };
+        let lock = LockedDirectory {
+            path: directory.to_path_buf(),
+            _lock: lock,
+        };
         let snapshot = reader.newest_snapshot(&reader.path(&line, line.events)?)?;
         let mut store = Self {
             reader,
@@ -137,7 +147,10 @@ impl SqliteStore {
     /// Lets the disk be full once the database has this many pages.
     #[cfg(test)]
     pub(super) fn limit_pages(&self, max: u32) {
-        self.reader.conn.pragma_update(None, "max_page_count", max).unwrap();
+        self.reader
+            .conn
+            .pragma_update(None, "max_page_count", max)
+            .unwrap();
     }
 
     /// One transaction: all of it or nothing.
@@ -157,17 +170,24 @@ impl SqliteStore {
     }
 
     /// The same, of a change that is no event and must not be lost.
-    fn change(&mut self, work: impl FnOnce(&Connection) -> rusqlite::Result<()>) -> Result<(), StoreError> {
+    fn change(
+        &mut self,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<()>,
+    ) -> Result<(), StoreError> {
         self.transact(Durability::Process, |conn| {
             work(conn)?;
-            conn.execute("UPDATE log SET changes = changes + 1", []).map(drop)
+            conn.execute("UPDATE log SET changes = changes + 1", [])
+                .map(drop)
         })?;
         self.progress.add(1);
         self.sync_log()
     }
 
     /// The same, of what survives the end of the process. What is not events may be lost with the power.
-    fn commit<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+    fn commit<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
         self.begin()?;
         let conn = &self.reader.conn;
         let run = |sql: &str| conn.prepare_cached(sql)?.execute([]).map(drop);
@@ -189,9 +209,16 @@ impl SqliteStore {
     /// can be done: events, and what is known of `team.json`.
     fn sync(&mut self, known: Option<&KnownFile>) -> Result<(), StoreError> {
         // Before its own log was synced for the first time, the names in the directory may be lost.
-        let (Some(log), Some(joined)) = (&mut self.log, &mut self.joined) else { return self.sync_log() };
-        log.keep_room().map_err(|e| StoreError::io(&self.lock.path.join(LOG), "write", e))?;
-        if joined.commit(known) { Ok(()) } else { self.sync_log() }
+        let (Some(log), Some(joined)) = (&mut self.log, &mut self.joined) else {
+            return self.sync_log();
+        };
+        log.keep_room()
+            .map_err(|e| StoreError::io(&self.lock.path.join(LOG), "write", e))?;
+        if joined.commit(known) {
+            Ok(())
+        } else {
+            self.sync_log()
+        }
     }
 
     /// The same by syncing its own log.
@@ -220,28 +247,40 @@ impl SqliteStore {
     /// run could never be saved in an orderly way.
     fn check_directory(&self) -> Result<(), StoreError> {
         let path = &self.lock.path;
-        rustix::fs::access(path, rustix::fs::Access::WRITE_OK).map_err(|e| StoreError::io(path, "write", e.into()))
+        rustix::fs::access(path, rustix::fs::Access::WRITE_OK)
+            .map_err(|e| StoreError::io(path, "write", e.into()))
     }
 }
 
 impl Store for SqliteStore {
     fn append(&mut self, records: &[Record], durability: Durability) -> Result<(), StoreError> {
-        let (Some(newest), false) = (records.last(), records.is_empty()) else { return Ok(()) };
+        let (Some(newest), false) = (records.last(), records.is_empty()) else {
+            return Ok(());
+        };
         self.check_directory()?;
-        let branch = begins(records).map(|(name, from)| self.branch(name, from)).transpose()?;
+        let branch = begins(records)
+            .map(|(name, from)| self.branch(name, from))
+            .transpose()?;
         if branch.is_some() {
             self.settle()?;
         }
         // It becomes the current one when a run goes on with it.
         let moves = branch.is_some() && records.len() > 1;
-        let current = Head { lineage: self.line.id, line: super::next_line(Some(newest)) as i64 };
+        let current = Head {
+            lineage: self.line.id,
+            line: super::next_line(Some(newest)) as i64,
+        };
         let mut line = branch.clone().unwrap_or_else(|| self.line.clone());
         let mut buffer = std::mem::take(&mut self.buffer);
         let mut joined = self.joined.take();
         let result = self.commit(|conn| {
             if let Some(branch) = &branch {
                 branch.insert(conn)?;
-                Head { lineage: if moves { branch.id } else { current.lineage }, ..current }.write(conn)?;
+                Head {
+                    lineage: if moves { branch.id } else { current.lineage },
+                    ..current
+                }
+                .write(conn)?;
             }
             for record in records {
                 buffer.clear();
@@ -275,7 +314,9 @@ impl Store for SqliteStore {
             None => {
                 if let Some(made) = &mut self.made {
                     let new = (self.line.events + 1..).zip(records);
-                    let new = new.filter(|(at, record)| makes(&line, *at, record)).map(|(at, _)| at);
+                    let new = new
+                        .filter(|(at, record)| makes(&line, *at, record))
+                        .map(|(at, _)| at);
                     made.extend(new);
                 }
                 self.line = line;
@@ -293,7 +334,13 @@ impl Store for SqliteStore {
     fn save_snapshot(&mut self, env: &Environment) -> Result<(), StoreError> {
         let new = Snapshot::of(env);
         if new.weight() <= MAX_SNAPSHOT_BYTES {
-            let (at, line) = (key(self.line.id, self.line.events), Row { since: 0, ..self.line.clone() });
+            let (at, line) = (
+                key(self.line.id, self.line.events),
+                Row {
+                    since: 0,
+                    ..self.line.clone()
+                },
+            );
             let bundles = self.snapshot.bundles.clone();
             // It may be lost with the power: the events it sums up are not.
             let put = self.commit_row(&line, |conn| {
@@ -349,7 +396,10 @@ impl Store for SqliteStore {
         let last = made.drain(..over).next_back();
         self.made = Some(made);
         let Some(last) = last else { return Ok(()) };
-        let line = Row { forgotten: last, ..self.line.clone() };
+        let line = Row {
+            forgotten: last,
+            ..self.line.clone()
+        };
         self.commit_row(&line, |_| Ok(()))?;
         self.line = line;
         Ok(())
@@ -385,7 +435,11 @@ impl Store for SqliteStore {
         self.change(|conn| put_definition(conn, definition))
     }
 
-    fn write_team_json(&mut self, fill: &Fill<'_>, durability: Durability) -> Result<(), StoreError> {
+    fn write_team_json(
+        &mut self,
+        fill: &Fill<'_>,
+        durability: Durability,
+    ) -> Result<(), StoreError> {
         self.write_team_json_within(team_json::MAX_BYTES, fill, durability)
     }
 }

@@ -43,7 +43,11 @@ use lines::Line;
 
 /// One message as the file has it.
 pub fn message(message: &Message) -> String {
-    serde_json::to_string(&Text { message, line: &Line::default() }).unwrap_or_default()
+    serde_json::to_string(&Text {
+        message,
+        line: &Line::default(),
+    })
+    .unwrap_or_default()
 }
 
 /// The largest file that is read: some 150,000 messages, each of which it repeats where it belongs. Its values take
@@ -103,18 +107,38 @@ pub enum ImportError {
 
 /// A place in a document, in words.
 fn named(pointer: &str) -> String {
-    if pointer.is_empty() { "it".into() } else { format!("`{pointer}`") }
+    if pointer.is_empty() {
+        "it".into()
+    } else {
+        format!("`{pointer}`")
+    }
 }
 
 /// The team file that a `team.json` carries, if it does.
 pub fn saved_definition(bytes: &[u8]) -> Result<Option<SavedDefinition>, ImportError> {
     let file = parse::parse(bytes)?;
-    let text = |name: &str| file.pointer("/strata/definition")?.get(name)?.as_str().map(String::from);
-    let components = file.pointer("/strata/definition/components").and_then(|list| list.as_array());
-    let components = components.into_iter().flatten().filter_map(|one| one.as_str().map(String::from)).collect();
+    let text = |name: &str| {
+        file.pointer("/strata/definition")?
+            .get(name)?
+            .as_str()
+            .map(String::from)
+    };
+    let components = file
+        .pointer("/strata/definition/components")
+        .and_then(|list| list.as_array());
+    let components = components
+        .into_iter()
+        .flatten()
+        .filter_map(|one| one.as_str().map(String::from))
+        .collect();
     let definition = || Some((text("name")?, text("base")?, text("text")?));
     let written = definition().filter(|(_, _, text)| !text.is_empty());
-    Ok(written.map(|(name, base, text)| SavedDefinition { name, base: base.into(), text, components }))
+    Ok(written.map(|(name, base, text)| SavedDefinition {
+        name,
+        base: base.into(),
+        text,
+        components,
+    }))
 }
 
 /// Whether another program wrote a file.
@@ -124,14 +148,22 @@ pub fn is_foreign(bytes: &[u8]) -> bool {
         strata: Option<serde::de::IgnoredAny>,
     }
     let text = std::str::from_utf8(bytes).unwrap_or_default();
-    let read = json::foreign::parse(text, json::foreign::NonFinite::Null, |text| serde_json::from_str::<Ours>(text));
+    let read = json::foreign::parse(text, json::foreign::NonFinite::Null, |text| {
+        serde_json::from_str::<Ours>(text)
+    });
     read.is_ok_and(|file| file.strata.is_none())
 }
 
 /// A message as one line of JSON, for somebody outside of the team: as in the file, with `to` naming for whom it is.
 pub fn letter(message: &Message, to: &[String]) -> String {
     let line = Line::default();
-    let letter = layout::Letter { message: Text { message, line: &line }, to };
+    let letter = layout::Letter {
+        message: Text {
+            message,
+            line: &line,
+        },
+        to,
+    };
     // Texts, numbers and documents that were read as JSON: all of it can be written.
     serde_json::to_string(&letter).unwrap_or_default()
 }
@@ -153,17 +185,33 @@ pub fn read_letter(text: &str) -> Result<Message, ImportError> {
 /// What goes out says in `to` for whom it is; what comes in may, too. That one goes out again as it came is not to send
 /// it to others than it says.
 fn read_recipients(document: &mut Value) -> Result<(), ImportError> {
-    let Some(fields) = document.as_object_mut() else { return Ok(()) };
-    let says_something = |to: &Value| !to.is_null() && to.as_array().is_none_or(|names| !names.is_empty());
-    let Some(to) = fields.remove("to").filter(says_something) else { return Ok(()) };
-    let list = |names: &Value| if names.is_string() { Value::Array(vec![names.clone()]) } else { names.clone() };
-    let said = messages::SEND_TO.iter().find(|name| fields.get(**name).is_some_and(|names| !names.is_null()));
+    let Some(fields) = document.as_object_mut() else {
+        return Ok(());
+    };
+    let says_something =
+        |to: &Value| !to.is_null() && to.as_array().is_none_or(|names| !names.is_empty());
+    let Some(to) = fields.remove("to").filter(says_something) else {
+        return Ok(());
+    };
+    let list = |names: &Value| {
+        if names.is_string() {
+            Value::Array(vec![names.clone()])
+        } else {
+            names.clone()
+        }
+    };
+    let said = messages::SEND_TO
+        .iter()
+        .find(|name| fields.get(**name).is_some_and(|names| !names.is_null()));
     match said {
         None => drop(fields.insert(messages::SEND_TO[0].into(), to)),
         Some(name) if list(&fields[*name]) == list(&to) => {}
         Some(name) => {
             let what = format!("names others than `{name}`; leave one of them out");
-            return Err(ImportError::Invalid { pointer: "/to".into(), what });
+            return Err(ImportError::Invalid {
+                pointer: "/to".into(),
+                what,
+            });
         }
     }
     Ok(())
@@ -177,16 +225,29 @@ pub fn is_finished(bytes: &[u8]) -> Result<bool, ImportError> {
 
 /// Whether this is the file of a team that is finished, and stands at a checkpoint.
 pub fn is_finished_at(bytes: &[u8], checkpoint: Option<&CheckpointId>) -> bool {
-    let at = |file: &Value| file.pointer("/strata/checkpoint").and_then(Value::as_str).map(str::to_owned);
-    parse::parse(bytes).is_ok_and(|file| is_at_its_end(&file) && at(&file).as_deref() == checkpoint.map(|id| &*id.0))
+    let at = |file: &Value| {
+        file.pointer("/strata/checkpoint")
+            .and_then(Value::as_str)
+            .map(str::to_owned)
+    };
+    parse::parse(bytes).is_ok_and(|file| {
+        is_at_its_end(&file) && at(&file).as_deref() == checkpoint.map(|id| &*id.0)
+    })
 }
 
 fn is_at_its_end(file: &Value) -> bool {
     let done = file.pointer("/strata/status").and_then(Value::as_str) == Some("done");
     let unread = |list: &Value| list.as_array().is_none_or(|list| !list.is_empty());
-    let any_unread =
-        |lists: Option<&Value>| lists.and_then(Value::as_object).is_some_and(|lists| lists.values().any(unread));
-    let mut joins =
-        file.pointer("/strata/joins").and_then(Value::as_object).into_iter().flat_map(|joins| joins.values());
-    done && !any_unread(file.pointer("/strata/buffers")) && !joins.any(|join| any_unread(join.get("queue")))
+    let any_unread = |lists: Option<&Value>| {
+        lists
+            .and_then(Value::as_object)
+            .is_some_and(|lists| lists.values().any(unread))
+    };
+    let mut joins = file
+        .pointer("/strata/joins")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flat_map(|joins| joins.values());
+    done && !any_unread(file.pointer("/strata/buffers"))
+        && !joins.any(|join| any_unread(join.get("queue")))
 }

@@ -14,7 +14,10 @@ use crate::services::client::builder;
 use crate::services::endpoint::without_secrets;
 
 /// The variables that say how long an export may take, in milliseconds, the more special one first.
-const TIMEOUTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"];
+const TIMEOUTS: [&str; 2] = [
+    "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT",
+    "OTEL_EXPORTER_OTLP_TIMEOUT",
+];
 /// How long it may take where none is set.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// What is read of an answer; it says at most what was refused.
@@ -31,18 +34,33 @@ pub(super) struct Client {
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("endpoint", &self.endpoint).finish_non_exhaustive()
+        f.debug_struct("Client")
+            .field("endpoint", &self.endpoint)
+            .finish_non_exhaustive()
     }
 }
 
 impl Client {
     pub(super) fn new(endpoint: &str) -> Result<Self, String> {
-        let set = TIMEOUTS.iter().find_map(|name| env::var(name).ok()?.trim().parse().ok());
+        let set = TIMEOUTS
+            .iter()
+            .find_map(|name| env::var(name).ok()?.trim().parse().ok());
         let timeout = set.map_or(TIMEOUT, Duration::from_millis);
-        let http = builder().no_proxy().timeout(timeout).build().map_err(|error| error.to_string())?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let http = builder()
+            .no_proxy()
+            .timeout(timeout)
+            .build()
+            .map_err(|error| error.to_string())?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
         let runtime = runtime.map_err(|error| error.to_string())?;
-        Ok(Self { http, runtime, endpoint: endpoint.to_owned(), told: AtomicBool::new(false) })
+        Ok(Self {
+            http,
+            runtime,
+            endpoint: endpoint.to_owned(),
+            told: AtomicBool::new(false),
+        })
     }
 
     async fn exchange(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {

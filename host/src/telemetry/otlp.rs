@@ -24,9 +24,15 @@ use crate::services::endpoint::without_secrets;
 use crate::sha256::sha256;
 
 /// The variables that name a collector. Without one nothing is exported.
-const ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
+const ENDPOINTS: [&str; 2] = [
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+];
 /// The variables that name a protocol, the more special one first.
-const PROTOCOLS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"];
+const PROTOCOLS: [&str; 2] = [
+    "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+    "OTEL_EXPORTER_OTLP_PROTOCOL",
+];
 /// How long the end of the program waits for the last spans to be taken.
 const LAST_CALL: Duration = Duration::from_secs(2);
 
@@ -42,20 +48,40 @@ pub struct Exporting(Option<SdkTracerProvider>);
 impl Exporting {
     /// Begins to export, where the operator names a collector. Says why one cannot be used.
     pub fn begin() -> Result<Self, String> {
-        let Some(endpoint) = ENDPOINTS.iter().find_map(|name| set(name)).filter(|_| wanted()) else {
+        let Some(endpoint) = ENDPOINTS
+            .iter()
+            .find_map(|name| set(name))
+            .filter(|_| wanted())
+        else {
             return Ok(Self::default());
         };
-        let refused = |why: String| format!("cannot export traces to `{}`: {why}", without_secrets(&endpoint));
-        if let Some((name, _)) =
-            PROTOCOLS.iter().find_map(|name| Some((name, set(name)?))).filter(|(_, it)| it == "grpc")
+        let refused = |why: String| {
+            format!(
+                "cannot export traces to `{}`: {why}",
+                without_secrets(&endpoint)
+            )
+        };
+        if let Some((name, _)) = PROTOCOLS
+            .iter()
+            .find_map(|name| Some((name, set(name)?)))
+            .filter(|(_, it)| it == "grpc")
         {
-            let why = format!("`{name}` asks for gRPC, and only HTTP with protobuf is spoken, usually at port 4318");
+            let why = format!(
+                "`{name}` asks for gRPC, and only HTTP with protobuf is spoken, usually at port 4318"
+            );
             return Err(refused(why));
         }
         let client = Client::new(&endpoint).map_err(&refused)?;
-        let exporter = SpanExporter::builder().with_http().with_protocol(Protocol::HttpBinary).with_http_client(client);
-        let exporter = exporter.build().map_err(|error| refused(error.to_string()))?;
-        let provider = SdkTracerProvider::builder().with_batch_exporter(exporter).with_id_generator(Ids::default());
+        let exporter = SpanExporter::builder()
+            .with_http()
+            .with_protocol(Protocol::HttpBinary)
+            .with_http_client(client);
+        let exporter = exporter
+            .build()
+            .map_err(|error| refused(error.to_string()))?;
+        let provider = SdkTracerProvider::builder()
+            .with_batch_exporter(exporter)
+            .with_id_generator(Ids::default());
         Ok(Self(Some(provider.with_resource(resource()).build())))
     }
 
@@ -64,14 +90,22 @@ impl Exporting {
     where
         S: Subscriber + for<'a> LookupSpan<'a>,
     {
-        let layer = tracing_opentelemetry::layer().with_tracer(self.0.as_ref()?.tracer("strata-host"));
-        let layer = layer.with_location(false).with_threads(false).with_tracked_inactivity(false).with_target(false);
+        let layer =
+            tracing_opentelemetry::layer().with_tracer(self.0.as_ref()?.tracer("strata-host"));
+        let layer = layer
+            .with_location(false)
+            .with_threads(false)
+            .with_tracked_inactivity(false)
+            .with_target(false);
         Some(layer.with_filter(filter_fn(concerns_runs)))
     }
 
     /// Hands over what is left. Spans that are open are not among it.
     pub fn finish(self) {
-        if let Some(Err(error)) = self.0.map(|provider| provider.shutdown_with_timeout(LAST_CALL)) {
+        if let Some(Err(error)) = self
+            .0
+            .map(|provider| provider.shutdown_with_timeout(LAST_CALL))
+        {
             tracing::debug!("the last spans were not exported: {error}");
         }
     }
@@ -90,15 +124,26 @@ fn wanted() -> bool {
 /// Who exports. The variables outweigh our own name.
 fn resource() -> Resource {
     let named = set("OTEL_SERVICE_NAME").is_some()
-        || set("OTEL_RESOURCE_ATTRIBUTES").is_some_and(|attributes| attributes.contains("service.name="));
+        || set("OTEL_RESOURCE_ATTRIBUTES")
+            .is_some_and(|attributes| attributes.contains("service.name="));
     let resource = Resource::builder();
-    let resource = if named { resource } else { resource.with_service_name("strata-host") };
-    resource.with_attribute(opentelemetry::KeyValue::new("service.version", env!("CARGO_PKG_VERSION"))).build()
+    let resource = if named {
+        resource
+    } else {
+        resource.with_service_name("strata-host")
+    };
+    resource
+        .with_attribute(opentelemetry::KeyValue::new(
+            "service.version",
+            env!("CARGO_PKG_VERSION"),
+        ))
+        .build()
 }
 
 /// Spans of runs, and what is logged in them.
 fn concerns_runs(metadata: &Metadata<'_>) -> bool {
-    let ours = metadata.target() == SPANS || (metadata.is_event() && metadata.target().starts_with("strata_host"));
+    let ours = metadata.target() == SPANS
+        || (metadata.is_event() && metadata.target().starts_with("strata_host"));
     ours && *metadata.level() <= Level::INFO
 }
 

@@ -124,11 +124,18 @@ impl Lock {
     pub fn beside(base: &Path) -> Result<Option<Self>, LockError> {
         let path = base.join(NAME);
         let mut text = String::new();
-        let read = open::regular(&path).and_then(|file| file.take(MAX_BYTES).read_to_string(&mut text));
+        let read =
+            open::regular(&path).and_then(|file| file.take(MAX_BYTES).read_to_string(&mut text));
         match read {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(LockError::Io { path, what: "read", source }),
+            Err(source) => {
+                return Err(LockError::Io {
+                    path,
+                    what: "read",
+                    source,
+                });
+            }
         }
         match parse(&text) {
             Ok(components) => Ok(Some(Self { path, components })),
@@ -138,7 +145,10 @@ impl Lock {
 
     /// An empty one for a folder. Nothing is written.
     pub fn new(base: &Path) -> Self {
-        Self { path: base.join(NAME), components: BTreeMap::new() }
+        Self {
+            path: base.join(NAME),
+            components: BTreeMap::new(),
+        }
     }
 
     /// The file.
@@ -151,8 +161,16 @@ impl Lock {
         let component = name.to_string();
         match self.components.get(name) {
             Some(locked) if *locked == found => Ok(()),
-            Some(locked) => Err(Mismatch::Changed { component, found, locked: locked.clone() }),
-            None => Err(Mismatch::Unlocked { component, found, lock: self.path.clone() }),
+            Some(locked) => Err(Mismatch::Changed {
+                component,
+                found,
+                locked: locked.clone(),
+            }),
+            None => Err(Mismatch::Unlocked {
+                component,
+                found,
+                lock: self.path.clone(),
+            }),
         }
     }
 
@@ -174,14 +192,20 @@ impl Lock {
     pub fn write(&self) -> Result<(), LockError> {
         // Others may read it, unlike what is temporary otherwise; the user's mask still holds.
         let readable = Permissions::from_mode(0o666);
-        let file = tempfile::Builder::new().permissions(readable).tempfile_in(self.base());
+        let file = tempfile::Builder::new()
+            .permissions(readable)
+            .tempfile_in(self.base());
         let written = file.and_then(|mut file| {
             file.write_all(self.text().as_bytes())?;
             file.as_file().sync_all()?;
             file.persist(&self.path).map_err(|error| error.error)?;
             Ok(())
         });
-        written.map_err(|source| LockError::Io { path: self.path.clone(), what: "write", source })
+        written.map_err(|source| LockError::Io {
+            path: self.path.clone(),
+            what: "write",
+            source,
+        })
     }
 
     fn base(&self) -> &Path {
@@ -197,7 +221,10 @@ impl Lock {
             let (key, Name::File(name) | Name::Skill(name)) = (name.key(), name);
             let name = toml::Value::from(name.as_str());
             // Writing to a string cannot fail.
-            let _ = write!(text, "\n[[component]]\n{key} = {name}\nsha256 = \"{sha256}\"\nsize = {size}\n");
+            let _ = write!(
+                text,
+                "\n[[component]]\n{key} = {name}\nsha256 = \"{sha256}\"\nsize = {size}\n"
+            );
         }
         text
     }
@@ -206,7 +233,12 @@ impl Lock {
 impl Name {
     /// What a component is called in the lock of a folder: the skill it was named as, else its file.
     pub fn of(file: &Path, skill: Option<&str>, base: &Path) -> Self {
-        let file = || file.strip_prefix(base).unwrap_or(file).to_string_lossy().into_owned();
+        let file = || {
+            file.strip_prefix(base)
+                .unwrap_or(file)
+                .to_string_lossy()
+                .into_owned()
+        };
         skill.map_or_else(|| Self::File(file()), |skill| Self::Skill(skill.to_owned()))
     }
 
@@ -227,18 +259,31 @@ impl fmt::Display for Name {
 }
 
 fn parse(text: &str) -> Result<BTreeMap<Name, Locked>, String> {
-    let written: Written = toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
+    let written: Written =
+        toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
     if written.version != VERSION {
-        return Err(format!("its version is `{}`, this program reads `{VERSION}`", written.version));
+        return Err(format!(
+            "its version is `{}`, this program reads `{VERSION}`",
+            written.version
+        ));
     }
     let mut components = BTreeMap::new();
-    for Entry { source, skill, sha256, size } in written.components {
+    for Entry {
+        source,
+        skill,
+        sha256,
+        size,
+    } in written.components
+    {
         let name = match (source, skill) {
             (Some(file), None) => Name::File(file),
             (None, Some(skill)) => Name::Skill(skill),
             _ => return Err("a component has either a `source` or a `skill`".into()),
         };
-        if components.insert(name.clone(), Locked { sha256, size }).is_some() {
+        if components
+            .insert(name.clone(), Locked { sha256, size })
+            .is_some()
+        {
             return Err(format!("`{name}` is there twice"));
         }
     }
@@ -249,7 +294,9 @@ fn digest<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Digest, D::Error>
     let text = String::deserialize(from)?;
     match text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
         true => Ok(Digest(text)),
-        false => Err(serde::de::Error::custom(format!("`{text}` is not a SHA-256"))),
+        false => Err(serde::de::Error::custom(format!(
+            "`{text}` is not a SHA-256"
+        ))),
     }
 }
 
@@ -260,7 +307,10 @@ mod tests {
     use super::*;
 
     fn locked(digit: &str, size: u64) -> Locked {
-        Locked { sha256: Digest(digit.repeat(64)), size }
+        Locked {
+            sha256: Digest(digit.repeat(64)),
+            size,
+        }
     }
 
     #[test]
@@ -271,28 +321,51 @@ mod tests {
         let file = |file: &str| Name::of(&home.path().join(file), None, home.path());
         lock.set(file("z.wasm"), locked("1", 3));
         lock.set(file("../a \"b\".wasm"), locked("2", 4));
-        lock.set(Name::of(Path::new("/shelf/12.wasm"), Some("write@1.0.0"), home.path()), locked("6", 7));
+        lock.set(
+            Name::of(
+                Path::new("/shelf/12.wasm"),
+                Some("write@1.0.0"),
+                home.path(),
+            ),
+            locked("6", 7),
+        );
         assert_eq!(lock.set(file("/else/c.wasm"), locked("3", 5)), None);
-        assert_eq!(lock.set(file("/else/c.wasm"), locked("4", 5)), Some(locked("3", 5)));
+        assert_eq!(
+            lock.set(file("/else/c.wasm"), locked("4", 5)),
+            Some(locked("3", 5))
+        );
         lock.write().unwrap();
         assert_eq!(Lock::beside(home.path()).unwrap(), Some(lock));
         let text = fs::read_to_string(home.path().join(NAME)).unwrap();
-        let sources: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("source = ")).collect();
-        assert_eq!(sources, [r#"'../a "b".wasm'"#, r#""/else/c.wasm""#, r#""z.wasm""#]);
-        assert!(text.contains("skill = \"write@1.0.0\"") && !text.contains("/shelf"), "{text}");
+        let sources: Vec<_> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("source = "))
+            .collect();
+        assert_eq!(
+            sources,
+            [r#"'../a "b".wasm'"#, r#""/else/c.wasm""#, r#""z.wasm""#]
+        );
+        assert!(
+            text.contains("skill = \"write@1.0.0\"") && !text.contains("/shelf"),
+            "{text}"
+        );
     }
 
     #[test]
     fn another_component_is_refused_with_both_digests() {
         let mut lock = Lock::new(Path::new("/teams"));
-        let [a, b] = ["a", "b"].map(|name| Name::of(&Path::new("/teams").join(name), None, Path::new("/teams")));
+        let [a, b] = ["a", "b"]
+            .map(|name| Name::of(&Path::new("/teams").join(name), None, Path::new("/teams")));
         lock.set(a.clone(), locked("1", 3));
         assert_eq!(lock.check(&a, locked("1", 3)), Ok(()));
         let changed = lock.check(&a, locked("2", 3)).unwrap_err().to_string();
         let named = ["`a`", &"1".repeat(64), &"2".repeat(64)];
         assert!(named.iter().all(|part| changed.contains(part)), "{changed}");
         let missing = lock.check(&b, locked("1", 3)).unwrap_err().to_string();
-        assert!(missing.contains("`b`") && missing.contains("not in `/teams/strata.lock`"), "{missing}");
+        assert!(
+            missing.contains("`b`") && missing.contains("not in `/teams/strata.lock`"),
+            "{missing}"
+        );
     }
 
     #[test]
@@ -307,10 +380,16 @@ mod tests {
         check("", "version");
         check("version = 2", "its version is `2`");
         check("version = 1\nmore = 1", "more");
-        check(&format!("version = 1\n[[component]]\n{whole}"), "either a `source` or a `skill`");
+        check(
+            &format!("version = 1\n[[component]]\n{whole}"),
+            "either a `source` or a `skill`",
+        );
         check(&entry("size = 1"), "sha256");
         check(&entry("sha256 = \"x\"\nsize = 1"), "`x` is not a SHA-256");
         check(&entry(&format!("{whole}more = 1")), "more");
-        check(&entry(&format!("{whole}\n[[component]]\nsource = \"a\"\n{whole}")), "`a` is there twice");
+        check(
+            &entry(&format!("{whole}\n[[component]]\nsource = \"a\"\n{whole}")),
+            "`a` is there twice",
+        );
     }
 }

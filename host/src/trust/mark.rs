@@ -38,7 +38,9 @@ mod path_bytes {
         path.as_os_str().as_bytes().serialize(serializer)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<PathBuf, D::Error> {
         Vec::<u8>::deserialize(deserializer).map(|bytes| OsString::from_vec(bytes).into())
     }
 }
@@ -76,9 +78,17 @@ struct Mark {
 impl Mark {
     /// A mark of a directory as it is now, without team files.
     fn of(path: PathBuf, meta: &Metadata) -> Self {
-        let born = meta.created().ok().and_then(|born| born.duration_since(UNIX_EPOCH).ok());
+        let born = meta
+            .created()
+            .ok()
+            .and_then(|born| born.duration_since(UNIX_EPOCH).ok());
         let born_ns = born.and_then(|since| u64::try_from(since.as_nanos()).ok());
-        Self { path, inode: meta.ino(), born_ns, definitions: Vec::new() }
+        Self {
+            path,
+            inode: meta.ino(),
+            born_ns,
+            definitions: Vec::new(),
+        }
     }
 
     /// Whether both are of the same directory.
@@ -110,7 +120,13 @@ pub(crate) struct Known(Vec<String>);
 
 /// Returns the team files that are known of a storage directory: none where it has no mark, or none can be read.
 pub(crate) fn known(storage: &Path) -> Known {
-    Known(marked(storage).ok().flatten().map(|mark| mark.definitions).unwrap_or_default())
+    Known(
+        marked(storage)
+            .ok()
+            .flatten()
+            .map(|mark| mark.definitions)
+            .unwrap_or_default(),
+    )
 }
 
 /// Marks a storage directory to which the host itself moved or copied a team. If marks cannot be written, it has none.
@@ -123,10 +139,15 @@ pub(crate) fn carry(known: Known, to: &Path) {
 fn add(storage: &Path, definitions: impl IntoIterator<Item = String>) -> Result<(), MarkError> {
     let (file, now) = place(storage)?;
     let shelf = file.parent().unwrap_or(&file);
-    user::make_private(shelf).map_err(|error| unusable(shelf, io::Error::other(error.to_string())))?;
+    user::make_private(shelf)
+        .map_err(|error| unusable(shelf, io::Error::other(error.to_string())))?;
     forget_gone(shelf);
-    let mut mark = read(&file)?.filter(|mark| mark.is_of_same(&now)).unwrap_or(now);
-    definitions.into_iter().for_each(|definition| mark.add(definition));
+    let mut mark = read(&file)?
+        .filter(|mark| mark.is_of_same(&now))
+        .unwrap_or(now);
+    definitions
+        .into_iter()
+        .for_each(|definition| mark.add(definition));
     write(&file, &mark).map_err(|source| unusable(&file, source))
 }
 
@@ -138,18 +159,30 @@ fn marked(storage: &Path) -> Result<Option<Mark>, MarkError> {
 
 /// The file with the mark of a storage directory, and a mark of that as it is now.
 fn place(storage: &Path) -> Result<(PathBuf, Mark), MarkError> {
-    let path = storage.canonicalize().map_err(|source| unusable(storage, source))?;
+    let path = storage
+        .canonicalize()
+        .map_err(|source| unusable(storage, source))?;
     let meta = fs::metadata(&path).map_err(|source| unusable(&path, source))?;
-    let name = hex(&Sha256::new().with(path.as_os_str().as_encoded_bytes()).finish());
+    let name = hex(&Sha256::new()
+        .with(path.as_os_str().as_encoded_bytes())
+        .finish());
     // Of a few directories each, which are gone through when one is added.
     let (shelf, name) = name.split_at(2);
-    let shelf = user::state().ok_or(MarkError::NoHome)?.join("strata-host/written").join(shelf);
+    let shelf = user::state()
+        .ok_or(MarkError::NoHome)?
+        .join("strata-host/written")
+        .join(shelf);
     Ok((shelf.join(name), Mark::of(path, &meta)))
 }
 
 fn read(file: &Path) -> Result<Option<Mark>, MarkError> {
     let opened = match fs::File::open(file) {
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+            ) =>
+        {
             return Ok(None);
         }
         opened => opened.map_err(|source| unusable(file, source))?,
@@ -157,10 +190,16 @@ fn read(file: &Path) -> Result<Option<Mark>, MarkError> {
     let meta = opened.metadata().map_err(|source| unusable(file, source))?;
     // One that others can write says nothing.
     if !meta.is_file() || !user::is_private(&meta) {
-        return Err(unusable(file, io::Error::other("it is not a private file of this user")));
+        return Err(unusable(
+            file,
+            io::Error::other("it is not a private file of this user"),
+        ));
     }
     let mut bytes = Vec::new();
-    opened.take(MAX_BYTES).read_to_end(&mut bytes).map_err(|source| unusable(file, source))?;
+    opened
+        .take(MAX_BYTES)
+        .read_to_end(&mut bytes)
+        .map_err(|source| unusable(file, source))?;
     Ok(serde_json::from_slice(&bytes).ok())
 }
 
@@ -176,10 +215,16 @@ fn write(file: &Path, mark: &Mark) -> io::Result<()> {
 
 /// Removes marks of directories that have been gone for long. What cannot be removed stays.
 fn forget_gone(shelf: &Path) {
-    let Ok(entries) = fs::read_dir(shelf) else { return };
+    let Ok(entries) = fs::read_dir(shelf) else {
+        return;
+    };
     for entry in entries.flatten() {
-        let is_old = |meta: Metadata| meta.modified().is_ok_and(|at| at.elapsed().is_ok_and(|age| age > KEPT));
-        let is_gone = || read(&entry.path()).is_ok_and(|mark| mark.is_none_or(|mark| !mark.path.exists()));
+        let is_old = |meta: Metadata| {
+            meta.modified()
+                .is_ok_and(|at| at.elapsed().is_ok_and(|age| age > KEPT))
+        };
+        let is_gone =
+            || read(&entry.path()).is_ok_and(|mark| mark.is_none_or(|mark| !mark.path.exists()));
         if entry.metadata().is_ok_and(is_old) && is_gone() {
             let _ = fs::remove_file(entry.path());
         }
@@ -187,14 +232,28 @@ fn forget_gone(shelf: &Path) {
 }
 
 fn digest(definition: &SavedDefinition) -> String {
-    let SavedDefinition { name, base, text, components } = definition;
-    let parts = [name.as_bytes(), base.as_os_str().as_encoded_bytes(), text.as_bytes()];
-    let parts = parts.into_iter().chain(components.iter().map(String::as_bytes));
+    let SavedDefinition {
+        name,
+        base,
+        text,
+        components,
+    } = definition;
+    let parts = [
+        name.as_bytes(),
+        base.as_os_str().as_encoded_bytes(),
+        text.as_bytes(),
+    ];
+    let parts = parts
+        .into_iter()
+        .chain(components.iter().map(String::as_bytes));
     // With their lengths: nothing of one can be taken for the beginning of the next.
     let add = |sum: Sha256, part: &[u8]| sum.with((part.len() as u64).to_le_bytes()).with(part);
     hex(&parts.fold(Sha256::new(), add).finish())
 }
 
 fn unusable(path: &Path, source: io::Error) -> MarkError {
-    MarkError::Unusable { path: path.to_owned(), source }
+    MarkError::Unusable {
+        path: path.to_owned(),
+        source,
+    }
 }

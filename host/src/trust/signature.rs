@@ -61,7 +61,10 @@ impl Key {
     /// Reads a public key: the second line of a `.pub` file of minisign's.
     pub fn parse(text: &str) -> Result<Self, String> {
         let public = PublicKey::from_base64(text).map_err(|error| error.to_string())?;
-        Ok(Self { id: key_id(text).ok_or("it is too short")?, public })
+        Ok(Self {
+            id: key_id(text).ok_or("it is too short")?,
+            public,
+        })
     }
 }
 
@@ -72,7 +75,12 @@ impl Keys {
             return Ok(());
         }
         self.verify(file, bytes).map_err(|why| {
-            Box::new(Untrusted { file: file.to_owned(), digest: digest.clone(), why, trusted: self.clone() })
+            Box::new(Untrusted {
+                file: file.to_owned(),
+                digest: digest.clone(),
+                why,
+                trusted: self.clone(),
+            })
         })
     }
 
@@ -85,13 +93,19 @@ impl Keys {
             Err(error) => return Err(unreadable(error.to_string())),
         };
         let signature = Signature::decode(&text).map_err(|error| unreadable(error.to_string()))?;
-        let id = text.lines().nth(1).and_then(key_id).ok_or_else(|| unreadable("it is too short".into()))?;
+        let id = text
+            .lines()
+            .nth(1)
+            .and_then(key_id)
+            .ok_or_else(|| unreadable("it is too short".into()))?;
         let mut wrong = Why::Stranger(id);
         for key in self.0.iter().filter(|key| key.id == id) {
             match key.public.verify(bytes, &signature, false) {
                 Ok(()) => return Ok(()),
                 Err(Error::UnexpectedAlgorithm) => {
-                    wrong = unreadable("it is of minisign's old format; sign with version 0.10 or newer".into());
+                    wrong = unreadable(
+                        "it is of minisign's old format; sign with version 0.10 or newer".into(),
+                    );
                 }
                 Err(_) => wrong = Why::Forged(id),
             }
@@ -104,7 +118,9 @@ impl Untrusted {
     /// What to do.
     pub fn hint(&self) -> String {
         let file = self.file.display();
-        format!("whoever answers for it signs it: `minisign -S -m {file}`; whom you trust is written in `[trust] keys`")
+        format!(
+            "whoever answers for it signs it: `minisign -S -m {file}`; whom you trust is written in `[trust] keys`"
+        )
     }
 }
 
@@ -149,7 +165,9 @@ pub fn signature_of(file: &Path) -> PathBuf {
 
 fn read(path: &Path) -> io::Result<String> {
     let mut text = String::new();
-    open::regular(path)?.take(MAX_SIGNATURE_BYTES).read_to_string(&mut text)?;
+    open::regular(path)?
+        .take(MAX_SIGNATURE_BYTES)
+        .read_to_string(&mut text)?;
     Ok(text)
 }
 

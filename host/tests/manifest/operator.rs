@@ -43,15 +43,33 @@ fn overrides_that_do_not_fit_are_refused() {
         let error = good("whole.toml").apply(&overrides).unwrap_err();
         assert!(error.to_string().contains(reason), "{error}");
     };
-    let component = |argument: &str| Overrides { components: vec![argument.into()], ..Overrides::default() };
-    check(component("RoleB.ActonOK=x.wasm"), "did you mean `RoleB.ActionOK`?");
-    check(component("RoleB.ActionOK"), "names no file; expected `RoleB.ActionOK=FILE`");
-    check(component("RoleB.ActionOK="), "names no file; expected `RoleB.ActionOK=FILE`");
+    let component = |argument: &str| Overrides {
+        components: vec![argument.into()],
+        ..Overrides::default()
+    };
+    check(
+        component("RoleB.ActonOK=x.wasm"),
+        "did you mean `RoleB.ActionOK`?",
+    );
+    check(
+        component("RoleB.ActionOK"),
+        "names no file; expected `RoleB.ActionOK=FILE`",
+    );
+    check(
+        component("RoleB.ActionOK="),
+        "names no file; expected `RoleB.ActionOK=FILE`",
+    );
     check(component(""), "expected one of: `Asker.x`");
     check(component("RoleB.think=x.wasm"), "names no action");
-    let parallel = Overrides { max_parallel: Some(0), ..Overrides::default() };
+    let parallel = Overrides {
+        max_parallel: Some(0),
+        ..Overrides::default()
+    };
     check(parallel, "from 1 to 1024");
-    let investment = Overrides { investment: Some(-1.0), ..Overrides::default() };
+    let investment = Overrides {
+        investment: Some(-1.0),
+        ..Overrides::default()
+    };
     check(investment, "not negative");
 }
 
@@ -84,7 +102,10 @@ fn the_policy_is_shown_for_people_and_for_scripts() {
     }
     let json = serde_json::to_value(&rows).unwrap();
     let row = json.as_array().unwrap().iter();
-    let row = row.clone().find(|row| row["slot"] == "RoleB.ActionOK").unwrap();
+    let row = row
+        .clone()
+        .find(|row| row["slot"] == "RoleB.ActionOK")
+        .unwrap();
     assert_eq!(row["memory_bytes"], 256 << 20);
     assert_eq!(row["dirs"][1]["write"], true);
     assert_eq!(row["digest"], "abc");

@@ -40,7 +40,10 @@ fn values() -> Vec<Value> {
         [], ['x'], ['x', 'x'], ['x', 1], [[]], {}, { x = 1 }, [{}], [{ x = 1 }],
     ]";
     let mut table: Table = values.parse().unwrap();
-    table.remove("v").and_then(|values| values.as_array().cloned()).unwrap()
+    table
+        .remove("v")
+        .and_then(|values| values.as_array().cloned())
+        .unwrap()
 }
 
 /// Where something stands in a file.
@@ -71,7 +74,10 @@ fn tables(value: &Value, path: &[At], found: &mut Vec<Vec<At>>) {
             ours.for_each(|(key, value)| tables(value, &below(At::Key(key.clone())), found));
         }
         Value::Array(items) => {
-            items.iter().enumerate().for_each(|(index, value)| tables(value, &below(At::Index(index)), found));
+            items
+                .iter()
+                .enumerate()
+                .for_each(|(index, value)| tables(value, &below(At::Index(index)), found));
         }
         _ => {}
     }
@@ -86,9 +92,22 @@ fn kinds_of_tables() -> Vec<(Value, Vec<At>)> {
         let mut places = Vec::new();
         tables(&team, &[], &mut places);
         for place in places {
-            let path: Vec<String> =
-                place.iter().filter_map(|at| if let At::Key(key) = at { Some(key.clone()) } else { None }).collect();
-            let keys: Vec<String> = at(&mut team, &place).as_table().unwrap().keys().cloned().collect();
+            let path: Vec<String> = place
+                .iter()
+                .filter_map(|at| {
+                    if let At::Key(key) = at {
+                        Some(key.clone())
+                    } else {
+                        None
+                    }
+                })
+                .collect();
+            let keys: Vec<String> = at(&mut team, &place)
+                .as_table()
+                .unwrap()
+                .keys()
+                .cloned()
+                .collect();
             if seen.insert((path, keys)) {
                 kinds.push((team.clone(), place));
             }
@@ -117,7 +136,10 @@ struct Judge {
 
 impl Judge {
     fn new(here: PathBuf) -> Self {
-        Self { validator: jsonschema::validator_for(&schema::document()).unwrap(), here }
+        Self {
+            validator: jsonschema::validator_for(&schema::document()).unwrap(),
+            here,
+        }
     }
 
     fn fits(&self, file: &Value) -> Result<(), String> {
@@ -126,17 +148,28 @@ impl Judge {
         if self.validator.is_valid(&file) {
             return Ok(());
         }
-        let errors = self.validator.iter_errors(&file).map(|error| format!("{}: {error}", error.instance_path()));
+        let errors = self
+            .validator
+            .iter_errors(&file)
+            .map(|error| format!("{}: {error}", error.instance_path()));
         let errors: Vec<String> = errors.collect();
-        if errors.is_empty() { Ok(()) } else { Err(errors.join("\n")) }
+        if errors.is_empty() {
+            Ok(())
+        } else {
+            Err(errors.join("\n"))
+        }
     }
 
     /// Fails if the two judge a file differently.
     fn compare(&self, file: &Value) {
         let text = toml::to_string(file).unwrap();
-        let read = Definition::parse(&text, "team.toml", &self.here).map_err(|error| error.to_string());
+        let read =
+            Definition::parse(&text, "team.toml", &self.here).map_err(|error| error.to_string());
         match (read, self.validator.is_valid(&json(file))) {
-            (Ok(_), false) => panic!("read, but refused by the schema:\n{text}\n{:?}", self.fits(file)),
+            (Ok(_), false) => panic!(
+                "read, but refused by the schema:\n{text}\n{:?}",
+                self.fits(file)
+            ),
             (Err(why), true) => {
                 let seen = SEEN_BY_SCHEMAS.iter().find(|sign| why.contains(*sign));
                 assert_eq!(seen, None, "refused, but not by the schema:\n{text}\n{why}");
@@ -151,13 +184,23 @@ fn json(value: &Value) -> Json {
     match value {
         Value::Datetime(date) => date.to_string().into(),
         Value::Array(items) => items.iter().map(json).collect(),
-        Value::Table(table) => Json::Object(table.iter().map(|(key, value)| (key.clone(), json(value))).collect()),
+        Value::Table(table) => Json::Object(
+            table
+                .iter()
+                .map(|(key, value)| (key.clone(), json(value)))
+                .collect(),
+        ),
         plain => serde_json::to_value(plain).unwrap(),
     }
 }
 
 fn toml_of(file: &Path) -> Option<Value> {
-    fs::read_to_string(file).unwrap().trim_start_matches('\u{feff}').parse::<Table>().ok().map(Value::Table)
+    fs::read_to_string(file)
+        .unwrap()
+        .trim_start_matches('\u{feff}')
+        .parse::<Table>()
+        .ok()
+        .map(Value::Table)
 }
 
 /// Every team file of the project that is meant to be good.
@@ -166,10 +209,13 @@ fn good_files() -> Vec<PathBuf> {
     let mut found = files("good");
     for dir in ["plugins/teams", "tests/fixtures"] {
         for entry in fs::read_dir(project.join(dir)).unwrap() {
-            let inside = fs::read_dir(entry.unwrap().path()).unwrap().map(|entry| entry.unwrap().path());
+            let inside = fs::read_dir(entry.unwrap().path())
+                .unwrap()
+                .map(|entry| entry.unwrap().path());
             found.extend(inside.filter(|file| {
-                let team =
-                    |text: String| text.starts_with("schema = \"strata.team/1\"") || text.contains("\nschema = \"");
+                let team = |text: String| {
+                    text.starts_with("schema = \"strata.team/1\"") || text.contains("\nschema = \"")
+                };
                 file.extension() == Some("toml".as_ref()) && team(fs::read_to_string(file).unwrap())
             }));
         }
@@ -183,7 +229,9 @@ fn every_team_file_of_the_project_fits_the_schema() {
     let judge = Judge::new(folder("good"));
     for file in good_files() {
         let team = toml_of(&file).unwrap();
-        judge.fits(&team).unwrap_or_else(|why| panic!("{}: {why}", file.display()));
+        judge
+            .fits(&team)
+            .unwrap_or_else(|why| panic!("{}: {why}", file.display()));
     }
 }
 
@@ -216,9 +264,14 @@ fn the_good_files_hold_every_key_of_the_schema() {
     }
     let (mut known, mut held) = (BTreeSet::new(), BTreeSet::new());
     keys(&schema::document(), &mut known);
-    good_files().iter().for_each(|file| collect(&toml_of(file).unwrap(), &mut held));
+    good_files()
+        .iter()
+        .for_each(|file| collect(&toml_of(file).unwrap(), &mut held));
     let missing: Vec<&String> = known.difference(&held).collect();
-    assert!(missing.is_empty(), "in no file of host/tests/manifest/good: {missing:?}");
+    assert!(
+        missing.is_empty(),
+        "in no file of host/tests/manifest/good: {missing:?}"
+    );
 }
 
 #[test]
@@ -237,10 +290,15 @@ fn the_schema_knows_the_keys_that_are_read_and_no_others() {
             let text = toml::to_string(&changed).unwrap();
             let read = Definition::parse(&text, "team.toml", &judge.here);
             let unread = format!("has no key `{name}`");
-            let known = read.err().is_none_or(|error| !error.to_string().contains(&unread));
+            let known = read
+                .err()
+                .is_none_or(|error| !error.to_string().contains(&unread));
             let unexpected = format!("'{name}' was unexpected");
             match judge.fits(&changed) {
-                Err(why) if known => assert!(!why.contains(&unexpected), "not in the schema:\n{text}\n{why}"),
+                Err(why) if known => assert!(
+                    !why.contains(&unexpected),
+                    "not in the schema:\n{text}\n{why}"
+                ),
                 Err(_) => {}
                 Ok(()) => assert!(known, "in the schema, but not read: `{name}`\n{text}"),
             }
@@ -254,16 +312,30 @@ fn values_of_all_kinds_are_judged_alike() {
     let values = values();
     let mut seen = BTreeSet::new();
     for (mut team, place) in kinds_of_tables() {
-        let keys: Vec<String> = at(&mut team, &place).as_table().unwrap().keys().cloned().collect();
+        let keys: Vec<String> = at(&mut team, &place)
+            .as_table()
+            .unwrap()
+            .keys()
+            .cloned()
+            .collect();
         for key in keys {
             let mut changed = team.clone();
-            at(&mut changed, &place).as_table_mut().unwrap().remove(&key);
+            at(&mut changed, &place)
+                .as_table_mut()
+                .unwrap()
+                .remove(&key);
             judge.compare(&changed);
-            let path =
-                place.iter().map(|at| if let At::Key(key) = at { key } else { "[]" }).collect::<Vec<_>>().join(".");
+            let path = place
+                .iter()
+                .map(|at| if let At::Key(key) = at { key } else { "[]" })
+                .collect::<Vec<_>>()
+                .join(".");
             let new = seen.insert(format!("{path}.{key}"));
             for value in values.iter().filter(|_| new) {
-                at(&mut changed, &place).as_table_mut().unwrap().insert(key.clone(), value.clone());
+                at(&mut changed, &place)
+                    .as_table_mut()
+                    .unwrap()
+                    .insert(key.clone(), value.clone());
                 judge.compare(&changed);
             }
         }
@@ -274,7 +346,9 @@ fn values_of_all_kinds_are_judged_alike() {
 fn what_the_schema_calls_a_default_changes_nothing() {
     let schema = schema::document();
     let defaults = |pointer: &str| -> Table {
-        let table = schema.pointer(pointer).unwrap_or_else(|| panic!("{pointer}"));
+        let table = schema
+            .pointer(pointer)
+            .unwrap_or_else(|| panic!("{pointer}"));
         let properties = table["properties"].as_object().unwrap().iter();
         // It needs a role of another kind.
         let of = |(key, schema): (&String, &Json)| {
@@ -285,8 +359,11 @@ fn what_the_schema_calls_a_default_changes_nothing() {
     };
     let plain = toml_of(&folder("good/smallest.toml")).unwrap();
     let mut full = plain.clone();
-    for (table, pointer) in [("run", "/properties/run"), ("limits", "/properties/limits"), ("team", "/properties/team")]
-    {
+    for (table, pointer) in [
+        ("run", "/properties/run"),
+        ("limits", "/properties/limits"),
+        ("team", "/properties/team"),
+    ] {
         let file = full.as_table_mut().unwrap();
         let entry = file.entry(table).or_insert_with(|| Table::new().into());
         entry.as_table_mut().unwrap().extend(defaults(pointer));
@@ -299,9 +376,18 @@ fn what_the_schema_calls_a_default_changes_nothing() {
     assert!(full["limits"].as_table().unwrap().len() > 8);
     let read = |team: &Value| {
         let text = toml::to_string(team).unwrap();
-        let team = Definition::parse(&text, "team.toml", &folder("good")).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let team = Definition::parse(&text, "team.toml", &folder("good"))
+            .unwrap_or_else(|e| panic!("{e}\n{text}"));
         // Where a limit can be changed differs, of course.
-        let advice = |(slot, plugin): (_, Plugin)| (slot, Plugin { advice: Advice::default(), ..plugin });
+        let advice = |(slot, plugin): (_, Plugin)| {
+            (
+                slot,
+                Plugin {
+                    advice: Advice::default(),
+                    ..plugin
+                },
+            )
+        };
         let plugins: Vec<_> = team.plugins.into_iter().map(advice).collect();
         format!("{:?}", (team.team, plugins, team.run, team.llm))
     };
@@ -327,5 +413,8 @@ fn every_key_says_what_it_is_for() {
     let schema = schema::document();
     check(&schema);
     assert!(jsonschema::meta::is_valid(&schema));
-    assert_eq!(schema["$schema"], json!("https://json-schema.org/draft/2020-12/schema"));
+    assert_eq!(
+        schema["$schema"],
+        json!("https://json-schema.org/draft/2020-12/schema")
+    );
 }

@@ -28,10 +28,25 @@ const LAY: &str = r#"
 /// What a guest with a document comes to.
 fn told(run_body: &str) -> Result<String, (FaultKind, String)> {
     let run_body = format!("(call $lay) {run_body}");
-    let guest = Guest { items: LAY, run: &run_body, memory: "30", ..Guest::default() }.build();
-    let mut plugin = plugin(Limits { output_bytes: 4 << 20, ..limits() });
-    plugin.grants =
-        Grants { llm: Some(LlmGrant { models: vec!["*".into()], default: None, calls: None }), ..Grants::default() };
+    let guest = Guest {
+        items: LAY,
+        run: &run_body,
+        memory: "30",
+        ..Guest::default()
+    }
+    .build();
+    let mut plugin = plugin(Limits {
+        output_bytes: 4 << 20,
+        ..limits()
+    });
+    plugin.grants = Grants {
+        llm: Some(LlmGrant {
+            models: vec!["*".into()],
+            default: None,
+            calls: None,
+        }),
+        ..Grants::default()
+    };
     match run(call(&guest, plugin)).result {
         Ok(returned) => match returned.value {
             Value::Output(draft) => Ok(draft.content),
@@ -46,7 +61,10 @@ fn a_document_of_too_many_values_is_refused_whichever_way_it_comes() {
     let check = |run: &str, kind: FaultKind, expected: &str| {
         let (got, message) = told(run).expect_err(run);
         assert_eq!(got, kind, "{message}");
-        assert!(message.contains(expected) && message.contains("128 MiB"), "{message}");
+        assert!(
+            message.contains(expected) && message.contains("128 MiB"),
+            "{message}"
+        );
     };
     let failure = FaultKind::Error;
     let set = format!(
@@ -54,20 +72,36 @@ fn a_document_of_too_many_values_is_refused_whichever_way_it_comes() {
          (call $set (i32.const 4096) (i32.const 4) (i32.const 4096) (i32.const 1) {BOMB} (i32.const 2048))
          (call $told (i32.const 0))"
     );
-    check(&set, failure, "cannot set `r`: the value is too large to be read");
+    check(
+        &set,
+        failure,
+        "cannot set `r`: the value is too large to be read",
+    );
     let none = "(i32.const 0) (i32.const 0)";
     let emit = format!(
         "(call $emit_raw {none} (i32.const 1) {BOMB} {none} (i32.const 0) {none} {none} (i32.const 2048))
          (call $told (i32.const 0))"
     );
-    check(&emit, failure, "cannot emit: `data` is too large to be read");
+    check(
+        &emit,
+        failure,
+        "cannot emit: `data` is too large to be read",
+    );
     let output = format!("(call $ok_data (i32.const 640) (i32.const 5) {BOMB})");
-    check(&output, FaultKind::OutputInvalid, "the output's `data` is too large to be read");
+    check(
+        &output,
+        FaultKind::OutputInvalid,
+        "the output's `data` is too large to be read",
+    );
     // A request's record: the schema of the reply lies behind the model, the messages and the tools.
     let llm = "(i32.store (i32.const 4124) (i32.const 1))
         (i32.store (i32.const 4128) (i32.const 131072)) (i32.store (i32.const 4132) (i32.const 1600003))
         (call $complete (i32.const 4096) (i32.const 2048)) (call $told (i32.const 0))";
-    check(llm, failure, "cannot ask the model: `output-schema` is too large to be read");
+    check(
+        llm,
+        failure,
+        "cannot ask the model: `output-schema` is too large to be read",
+    );
 }
 
 #[test]
@@ -84,17 +118,34 @@ fn what_a_plain_function_returns_is_no_larger_as_a_document() {
         (core instance $i (instantiate $m))
         (func (export "many") (result (list (option (option bool))))
             (canon lift (core func $i "many") (memory (core memory $i "memory")))))"#;
-    let roomy = Limits { memory_bytes: 64 << 20, ..limits() };
-    let plugin = Plugin { function: Some("many".into()), ..plugin(roomy) };
-    let fault = run(call(&wat::parse_str(text).expect("the component's text is right"), plugin)).result.unwrap_err();
+    let roomy = Limits {
+        memory_bytes: 64 << 20,
+        ..limits()
+    };
+    let plugin = Plugin {
+        function: Some("many".into()),
+        ..plugin(roomy)
+    };
+    let fault = run(call(
+        &wat::parse_str(text).expect("the component's text is right"),
+        plugin,
+    ))
+    .result
+    .unwrap_err();
     assert_eq!(fault.kind, FaultKind::Error);
-    assert!(fault.message.contains("the result is too large to be read"), "{}", fault.message);
+    assert!(
+        fault.message.contains("the result is too large to be read"),
+        "{}",
+        fault.message
+    );
 }
 
 #[test]
 fn what_a_plain_function_is_called_with_is_no_larger_than_a_document() {
     // An empty object becomes a thousand fields with their names, a letter of base64 a value of its own.
-    let fields: String = (0..1000).map(|n| format!("(field \"f{n}\" (option u8))")).collect();
+    let fields: String = (0..1000)
+        .map(|n| format!("(field \"f{n}\" (option u8))"))
+        .collect();
     let text = format!(
         r#"(component
         (core module $m
@@ -111,18 +162,27 @@ fn what_a_plain_function_is_called_with_is_no_larger_than_a_document() {
     );
     let component = wat::parse_str(&text).expect("the component's text is right");
     let called = |function: &str, items: serde_json::Value| {
-        let mut plugin = Plugin { function: Some(function.into()), ..plugin(limits()) };
+        let mut plugin = Plugin {
+            function: Some(function.into()),
+            ..plugin(limits())
+        };
         plugin.config = Json::from(json!({ "args": { "items": items } }));
         run(call(&component, plugin)).result.unwrap_err()
     };
-    for (function, items) in [("records", json!(vec![json!({}); 1000])), ("bytes", json!("AAAA".repeat(3 << 19)))] {
+    for (function, items) in [
+        ("records", json!(vec![json!({}); 1000])),
+        ("bytes", json!("AAAA".repeat(3 << 19))),
+    ] {
         let fault = called(function, items);
         assert_eq!(fault.kind, FaultKind::Error, "{}", fault.message);
         let why = "argument `items`: as a value of its type it is too large to be read";
         assert!(fault.message.contains(why), "{}", fault.message);
     }
     // As many as there is room for come as far as the guest, which has none.
-    assert_eq!(called("records", json!(vec![json!({}); 100])).kind, FaultKind::Trap);
+    assert_eq!(
+        called("records", json!(vec![json!({}); 100])).kind,
+        FaultKind::Trap
+    );
 }
 
 #[test]
@@ -130,9 +190,20 @@ fn a_manifest_of_many_empty_needs_is_refused() {
     // The list lies where nothing was written, and takes eight bytes an item in the guest.
     let describe = "(i32.store (i32.const 560) (i32.const 65536)) (i32.store (i32.const 564) (i32.const 70000))
         (i32.const 512)";
-    let guest = Guest { describe, memory: "10", ..Guest::default() }.build();
-    let told = SANDBOX.load(&guest, Metering::Plain).unwrap_err().to_string();
-    assert!(told.contains("its manifest has 1.1 MiB, at most 1 MiB are taken"), "{told}");
+    let guest = Guest {
+        describe,
+        memory: "10",
+        ..Guest::default()
+    }
+    .build();
+    let told = SANDBOX
+        .load(&guest, Metering::Plain)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        told.contains("its manifest has 1.1 MiB, at most 1 MiB are taken"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -162,10 +233,17 @@ fn a_text_of_a_gibibyte_that_is_not_there_is_a_trap() {
         format!("(return (call $ok {GIB}))"),
     ];
     for way in ways {
-        let guest = Guest { run: &format!("{way} unreachable"), ..Guest::default() }.build();
+        let guest = Guest {
+            run: &format!("{way} unreachable"),
+            ..Guest::default()
+        }
+        .build();
         let fault = run(call(&guest, plugin(limits()))).result.expect_err(&way);
         assert!(
-            matches!(fault.kind, FaultKind::Trap | FaultKind::OutputInvalid | FaultKind::OutputLimit),
+            matches!(
+                fault.kind,
+                FaultKind::Trap | FaultKind::OutputInvalid | FaultKind::OutputLimit
+            ),
             "{way}: {fault:?}"
         );
         assert!(!fault.message.contains("unreachable"), "{way}: {fault:?}");
@@ -175,43 +253,79 @@ fn a_text_of_a_gibibyte_that_is_not_there_is_a_trap() {
 #[test]
 fn a_text_of_a_gibibyte_that_is_there_counts_like_any_other() {
     // Nothing is written to it, so the machine has to find no room for it.
-    let roomy = || Limits { memory_bytes: 3 << 30, ..limits() };
+    let roomy = || Limits {
+        memory_bytes: 3 << 30,
+        ..limits()
+    };
     let gib = "(i32.const 1048576) (i32.const 1073741824)";
     let check = |run_body: &str, kind: FaultKind, message: &str| {
         let run_body = format!("(drop (memory.grow (i32.const 16500))) {run_body}");
-        let guest = Guest { run: &run_body, ..Guest::default() }.build();
-        let fault = run(call(&guest, plugin(roomy()))).result.expect_err("the guest fails");
+        let guest = Guest {
+            run: &run_body,
+            ..Guest::default()
+        }
+        .build();
+        let fault = run(call(&guest, plugin(roomy())))
+            .result
+            .expect_err("the guest fails");
         assert_eq!(fault.kind, kind, "{fault:?}");
         assert!(fault.message.contains(message), "{}", fault.message);
     };
-    check(&format!("(call $emit {gib}) unreachable"), FaultKind::Host, "limit of 64 MiB to and from the host reached");
-    check(&format!("(call $ok {gib})"), FaultKind::OutputLimit, "output reached by the output");
+    check(
+        &format!("(call $emit {gib}) unreachable"),
+        FaultKind::Host,
+        "limit of 64 MiB to and from the host reached",
+    );
+    check(
+        &format!("(call $ok {gib})"),
+        FaultKind::OutputLimit,
+        "output reached by the output",
+    );
 }
 
 /// What loading a component comes to.
 fn put_together(text: &str) -> Result<(), String> {
     let component = wat::parse_str(text).expect("the component's text is right");
     let how = (Metering::Plain, &Limits::default());
-    SANDBOX.load_plain(digest_of(&component), &component, how).map(drop).map_err(|error| error.to_string())
+    SANDBOX
+        .load_plain(digest_of(&component), &component, how)
+        .map(drop)
+        .map_err(|error| error.to_string())
 }
 
 #[test]
 fn a_component_of_components_is_counted_before_it_is_put_together() {
     let check = |text: String, expected: &str| {
         let told = put_together(&format!("(component {text})")).expect_err(&text);
-        assert!(told.starts_with("the component") && told.contains(expected), "{told}");
+        assert!(
+            told.starts_with("the component") && told.contains(expected),
+            "{told}"
+        );
     };
     // Each level makes the one before it anew.
     let tower = |ground: &str, levels: usize, each: usize| {
-        let level =
-            |n: usize| format!("(component $c{n} {})", format!("(instance (instantiate $c{}))", n - 1).repeat(each));
+        let level = |n: usize| {
+            format!(
+                "(component $c{n} {})",
+                format!("(instance (instantiate $c{}))", n - 1).repeat(each)
+            )
+        };
         let levels: String = (1..=levels).map(level).collect();
         format!("(component $c0 {ground}) {levels}")
     };
     let ground = "(core module $m) (core instance (instantiate $m))";
-    check(tower(ground, 3, 100), "65 core instances, the sandbox holds 64");
-    check(tower("", 3, 100), " instances of nested components, the sandbox holds 256");
-    check(tower("", 17, 1), "17 levels of components, the sandbox holds 16");
+    check(
+        tower(ground, 3, 100),
+        "65 core instances, the sandbox holds 64",
+    );
+    check(
+        tower("", 3, 100),
+        " instances of nested components, the sandbox holds 256",
+    );
+    check(
+        tower("", 17, 1),
+        "17 levels of components, the sandbox holds 16",
+    );
     check(
         format!(
             "(component $c {}) {}",
@@ -221,10 +335,17 @@ fn a_component_of_components_is_counted_before_it_is_put_together() {
         " parts",
     );
     // Each instance has the one before it twice.
-    let twice =
-        |n: usize| format!("(instance $i{n} (export \"a\" (instance $i{0})) (export \"b\" (instance $i{0})))", n - 1);
+    let twice = |n: usize| {
+        format!(
+            "(instance $i{n} (export \"a\" (instance $i{0})) (export \"b\" (instance $i{0})))",
+            n - 1
+        )
+    };
     let doubling: String = (1..18).map(twice).collect();
-    check(format!("(instance $i0) {doubling}"), " parts, the sandbox holds 131072");
+    check(
+        format!("(instance $i0) {doubling}"),
+        " parts, the sandbox holds 131072",
+    );
     check(
         format!(
             "(instance $some (export \"a\" (instance $none)))
@@ -235,11 +356,19 @@ fn a_component_of_components_is_counted_before_it_is_put_together() {
         " parts",
     );
     // Each component keeps the one before it twice.
-    let outer = |n: usize| format!("(component $c{n} {0} {0})", format!("(alias outer 1 $c{} (component))", n - 1));
+    let outer = |n: usize| {
+        format!(
+            "(component $c{n} {0} {0})",
+            format!("(alias outer 1 $c{} (component))", n - 1)
+        )
+    };
     let keeping: String = (1..18).map(outer).collect();
     check(format!("(component $c0) {keeping}"), " parts");
     // What it comes to is told by no one.
-    check("(component $c (import \"x\" (component $x)) (instance (instantiate $x)))".into(), "that it is given");
+    check(
+        "(component $c (import \"x\" (component $x)) (instance (instantiate $x)))".into(),
+        "that it is given",
+    );
 }
 
 #[test]
@@ -254,8 +383,12 @@ fn components_that_are_composed_of_others_are_put_together() {
         (instance $x (export "more" (func $f)))
         (export "tell" (instance $x)))"#;
     let last = 20;
-    let link =
-        |n: usize| format!("(instance $t{n} (instantiate $tool (with \"ask\" (instance $t{} \"tell\"))))", n - 1);
+    let link = |n: usize| {
+        format!(
+            "(instance $t{n} (instantiate $tool (with \"ask\" (instance $t{} \"tell\"))))",
+            n - 1
+        )
+    };
     let links: String = (1..=last).map(link).collect();
     let text = format!(
         r#"(component {tool}
@@ -270,8 +403,15 @@ fn components_that_are_composed_of_others_are_put_together() {
             (export "told" (instance $told)))"#
     );
     let component = wat::parse_str(&text).expect("the component's text is right");
-    let plugin = Plugin { function: Some("told#more".into()), ..plugin(limits()) };
-    match run(call(&component, plugin)).result.expect("it is called").value {
+    let plugin = Plugin {
+        function: Some("told#more".into()),
+        ..plugin(limits())
+    };
+    match run(call(&component, plugin))
+        .result
+        .expect("it is called")
+        .value
+    {
         Value::Output(draft) => assert_eq!(draft.content, last.to_string()),
         other => panic!("not an output: {other:?}"),
     }

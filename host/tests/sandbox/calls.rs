@@ -51,7 +51,11 @@ fn an_output_comes_back_with_what_was_used() {
     let returned = ended.result.unwrap();
     assert_eq!(content(&returned), "guest");
     // Two pages and the tables of the component's adapters.
-    assert!((131_072..140_000).contains(&ended.usage.peak_memory_bytes), "{:?}", ended.usage);
+    assert!(
+        (131_072..140_000).contains(&ended.usage.peak_memory_bytes),
+        "{:?}",
+        ended.usage
+    );
     assert_eq!(ended.usage.host_calls, 0);
     assert!(ended.usage.cpu_us > 0);
 }
@@ -91,14 +95,25 @@ fn a_trap_is_a_fault_with_the_names_of_the_functions_on_the_stack() {
     assert_eq!(fault.kind, FaultKind::Trap);
     assert_eq!(fault.hope, Hope::Final);
     assert!(fault.message.contains("unreachable"), "{}", fault.message);
-    assert!(fault.backtrace[0].starts_with("inner (guest+0x"), "{:?}", fault.backtrace);
-    assert!(fault.backtrace[1].starts_with("run (guest+0x"), "{:?}", fault.backtrace);
+    assert!(
+        fault.backtrace[0].starts_with("inner (guest+0x"),
+        "{:?}",
+        fault.backtrace
+    );
+    assert!(
+        fault.backtrace[1].starts_with("run (guest+0x"),
+        "{:?}",
+        fault.backtrace
+    );
 }
 
 #[test]
 fn a_fault_shows_what_the_guest_logged_last() {
     let items = r#"(data (i32.const 4096) "first\npanicked at `x`")"#;
-    let guest = guest::with(items, "(call $log (i32.const 3) (i32.const 4096) (i32.const 21)) unreachable");
+    let guest = guest::with(
+        items,
+        "(call $log (i32.const 3) (i32.const 4096) (i32.const 21)) unreachable",
+    );
     let fault = run_within(limits(), &guest).result.unwrap_err();
     assert_eq!(fault.log, ["first", "panicked at `x`"]);
 }
@@ -107,15 +122,24 @@ fn a_fault_shows_what_the_guest_logged_last() {
 fn a_guests_own_failures_keep_their_kind_and_message() {
     let check = |(kind, length): (u32, u32), expected: (FaultKind, Hope, &str)| {
         let fail = format!("(call $fail (i32.const {kind}) (i32.const 640) (i32.const {length}))");
-        let fault = run_within(limits(), &guest::running(&fail)).result.unwrap_err();
+        let fault = run_within(limits(), &guest::running(&fail))
+            .result
+            .unwrap_err();
         assert_eq!((fault.kind, fault.hope, fault.message.as_str()), expected);
-        assert_eq!(fault.cause, FaultCause::Declared, "the host refused it nothing");
+        assert_eq!(
+            fault.cause,
+            FaultCause::Declared,
+            "the host refused it nothing"
+        );
     };
     check((0, 5), (FaultKind::Error, Hope::Final, "guest"));
     check((1, 5), (FaultKind::Error, Hope::Retryable, "guest"));
     check((2, 5), (FaultKind::Denied, Hope::Final, "guest"));
     check((3, 5), (FaultKind::Host, Hope::Retryable, "guest"));
-    check((0, 0), (FaultKind::Error, Hope::Final, "the action gave no reason"));
+    check(
+        (0, 0),
+        (FaultKind::Error, Hope::Final, "the action gave no reason"),
+    );
 }
 
 #[test]
@@ -128,12 +152,23 @@ fn emissions_and_writes_come_back_in_order_and_only_on_success() {
                 (i32.const 4103) (i32.const 2) (i32.const 2048))
             (call $emit (i32.const 4100) (i32.const 3))
             (call $delete (i32.const 4096) (i32.const 4) (i32.const 4100) (i32.const 3) (i32.const 2048)))"#;
-    let ended = run_within(limits(), &guest::with(items, "(call $do) (call $ok (i32.const 640) (i32.const 5))"));
+    let ended = run_within(
+        limits(),
+        &guest::with(items, "(call $do) (call $ok (i32.const 640) (i32.const 5))"),
+    );
     assert_eq!(ended.usage.host_calls, 4);
     let returned = ended.result.unwrap();
-    let texts: Vec<&str> = returned.emissions.iter().map(|draft| draft.content.as_str()).collect();
+    let texts: Vec<&str> = returned
+        .emissions
+        .iter()
+        .map(|draft| draft.content.as_str())
+        .collect();
     assert_eq!(texts, ["guest", "key"]);
-    let write = |change| Write { scope: "role".into(), key: "key".into(), change };
+    let write = |change| Write {
+        scope: "role".into(),
+        key: "key".into(),
+        change,
+    };
     let set = Change::Set(Json::parse("12").unwrap());
     assert_eq!(returned.writes, [write(set), write(Change::Delete)]);
 
@@ -145,7 +180,8 @@ fn emissions_and_writes_come_back_in_order_and_only_on_success() {
 fn a_guest_sees_its_own_writes_and_unknown_scopes_are_invalid_at_once() {
     let check = |scope: &str, value: &str, expected: Result<&str, &str>| {
         let (scope_length, value_length) = (scope.len(), value.len());
-        let items = format!(r#"(data (i32.const 4096) "{scope}") (data (i32.const 4196) "key{value}")"#);
+        let items =
+            format!(r#"(data (i32.const 4096) "{scope}") (data (i32.const 4196) "key{value}")"#);
         let run = format!(
             "(call $set (i32.const 4096) (i32.const {scope_length}) (i32.const 4196) (i32.const 3)
                 (i32.const 4199) (i32.const {value_length}) (i32.const 2048))
@@ -170,7 +206,9 @@ fn a_guest_sees_its_own_writes_and_unknown_scopes_are_invalid_at_once() {
 #[test]
 fn the_host_answers_time_randomness_and_what_is_too_much() {
     let check = |length: u32, expected: Result<&str, &str>| {
-        let run = format!("(call $random (i32.const {length}) (i32.const 2048)) (call $told (i32.const 0))");
+        let run = format!(
+            "(call $random (i32.const {length}) (i32.const 2048)) (call $told (i32.const 0))"
+        );
         let result = run_within(limits(), &guest::running(&run)).result;
         match (&result, expected) {
             (Ok(returned), Ok(text)) => assert_eq!(content(returned), text),
@@ -196,7 +234,9 @@ fn an_output_must_be_json_and_of_its_schema() {
         let length = data.len();
         let run = match data {
             "" => "(call $ok (i32.const 640) (i32.const 5))".to_owned(),
-            _ => format!("(call $ok_data (i32.const 640) (i32.const 5) (i32.const 4096) (i32.const {length}))"),
+            _ => format!(
+                "(call $ok_data (i32.const 640) (i32.const 5) (i32.const 4096) (i32.const {length}))"
+            ),
         };
         let mut plugin = plugin(limits());
         let schema = serde_json::json!({"properties": {"n": {"type": "integer"}}, "required": ["n"], "type": "object"});
@@ -221,15 +261,26 @@ fn an_output_must_be_json_and_of_its_schema() {
 #[test]
 fn a_component_chooses_and_plans_and_a_choice_changes_nothing() {
     let guest = versatile();
-    let choose =
-        Entry::Choose { round: 0, candidates: vec![Candidate { name: "A".into(), description: String::new() }] };
-    let plan = Entry::Plan { action: "A".into(), index: 0 };
+    let choose = Entry::Choose {
+        round: 0,
+        candidates: vec![Candidate {
+            name: "A".into(),
+            description: String::new(),
+        }],
+    };
+    let plan = Entry::Plan {
+        action: "A".into(),
+        index: 0,
+    };
     let enter = |entry| {
         let call = call(&guest, plugin(limits()));
         run(Call { entry, ..call }).result.unwrap()
     };
     let chosen = enter(choose);
-    assert_eq!((chosen.value, chosen.emissions.len()), (Value::Choice(-1), 0));
+    assert_eq!(
+        (chosen.value, chosen.emissions.len()),
+        (Value::Choice(-1), 0)
+    );
     let Value::Tasks(tasks) = enter(plan).value else {
         panic!("not a plan");
     };
@@ -240,7 +291,10 @@ fn a_component_chooses_and_plans_and_a_choice_changes_nothing() {
 #[test]
 fn a_component_that_cannot_choose_says_so_when_it_is_asked_to() {
     let call = call(&Guest::default().build(), plugin(limits()));
-    let entry = Entry::Plan { action: "A".into(), index: 0 };
+    let entry = Entry::Plan {
+        action: "A".into(),
+        index: 0,
+    };
     let fault = run(Call { entry, ..call }).result.unwrap_err();
     assert_eq!(fault.message, "the component does not export `planner`");
 }
@@ -260,15 +314,27 @@ fn a_call_is_ended_by_dropping_it() {
 fn a_call_whose_driver_is_gone_is_interrupted() {
     let guest = guest::running("(drop (call $now)) unreachable");
     let (questions, _) = tokio::sync::mpsc::channel(1);
-    let calling =
-        SANDBOX.call(call(&guest, plugin(limits())), Gateway::new(AttemptId { role: RoleId(0), serial: 0 }, questions));
-    assert_eq!(block_on(calling).result.unwrap_err().kind, FaultKind::Interrupted);
+    let calling = SANDBOX.call(
+        call(&guest, plugin(limits())),
+        Gateway::new(
+            AttemptId {
+                role: RoleId(0),
+                serial: 0,
+            },
+            questions,
+        ),
+    );
+    assert_eq!(
+        block_on(calling).result.unwrap_err().kind,
+        FaultKind::Interrupted
+    );
 }
 
 #[test]
 fn a_component_loads_while_all_room_for_calls_is_taken() {
     let sandbox = WasmSandbox::uncached().unwrap();
-    let asleep = guest::running("(call $sleep (i32.const 60000)) (call $ok (i32.const 640) (i32.const 5))");
+    let asleep =
+        guest::running("(call $sleep (i32.const 60000)) (call $ok (i32.const 640) (i32.const 5))");
     let call = call(&asleep, plugin(limits()));
     sandbox.load(&asleep, Metering::Plain).unwrap();
     block_on(async {
@@ -286,7 +352,8 @@ fn a_component_loads_while_all_room_for_calls_is_taken() {
 
 #[test]
 fn more_calls_than_there_is_room_for_take_turns() {
-    let guest = guest::running("(call $sleep (i32.const 5)) (call $ok (i32.const 640) (i32.const 5))");
+    let guest =
+        guest::running("(call $sleep (i32.const 5)) (call $ok (i32.const 640) (i32.const 5))");
     let call = call(&guest, plugin(limits()));
     let gateway = gateway();
     block_on(async {

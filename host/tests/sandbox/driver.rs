@@ -9,7 +9,9 @@ use strata_core::json::Json;
 use strata_core::request::Answer as Answered;
 use strata_core::team::Profile;
 use strata_host::blob::digest_of;
-use strata_host::gateway::{self, Answer, Ask, AttemptId, Gateway, HostError, HostErrorKind, QUEUE};
+use strata_host::gateway::{
+    self, Answer, Ask, AttemptId, Gateway, HostError, HostErrorKind, QUEUE,
+};
 use strata_host::plugin::{Limits, Plugin};
 use strata_host::sandbox::{Call, Ended, Metering, Sandbox, WasmSandbox};
 use strata_host::services::human::Question;
@@ -17,11 +19,15 @@ use strata_host::services::{http, llm};
 use tokio::sync::mpsc;
 
 /// One for all tests: its pool of instances is large.
-pub static SANDBOX: LazyLock<WasmSandbox> = LazyLock::new(|| WasmSandbox::uncached().expect("the sandbox starts"));
+pub static SANDBOX: LazyLock<WasmSandbox> =
+    LazyLock::new(|| WasmSandbox::uncached().expect("the sandbox starts"));
 
 /// A plugin with these limits and nothing granted.
 pub fn plugin(limits: Limits) -> Plugin {
-    Plugin { limits, ..Plugin::new("/guest.wasm") }
+    Plugin {
+        limits,
+        ..Plugin::new("/guest.wasm")
+    }
 }
 
 /// Limits under which a test soon ends, whatever the guest does.
@@ -47,7 +53,15 @@ pub fn call(guest: &[u8], plugin: Plugin) -> Call {
         Some(_) => SANDBOX.load_plain(digest_of(guest), guest, (metering, &plugin.limits)),
     };
     let loaded = loaded.expect("the guest loads");
-    Call::first(loaded.digest, plugin, Profile { name: "R".into(), ..Profile::default() }, "A")
+    Call::first(
+        loaded.digest,
+        plugin,
+        Profile {
+            name: "R".into(),
+            ..Profile::default()
+        },
+        "A",
+    )
 }
 
 /// Makes a call, with the driver answering on the same thread.
@@ -62,7 +76,9 @@ pub fn run_within(limits: Limits, guest: &[u8]) -> Ended {
 
 /// Runs a future to its end.
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
     runtime.expect("a runtime starts").block_on(future)
 }
 
@@ -75,18 +91,29 @@ pub fn gateway() -> Gateway {
             let _ = question.reply.send(answer(question.ask));
         }
     });
-    Gateway::new(AttemptId { role: RoleId(0), serial: 0 }, questions)
+    Gateway::new(
+        AttemptId {
+            role: RoleId(0),
+            serial: 0,
+        },
+        questions,
+    )
 }
 
 fn answer(ask: Ask) -> Answer {
     match ask {
-        Ask::Get { scope, key, seen, pending } => {
+        Ask::Get {
+            scope,
+            key,
+            seen,
+            pending,
+        } => {
             let seen = seen.filter(|_| pending.is_empty());
             Answer::Value(known(&scope).map(|()| seen.unwrap_or_else(|| value(&key, &pending))))
         }
-        Ask::Keys { scope, pending } => {
-            Answer::Keys(known(&scope).map(|()| pending.into_iter().map(|write| write.key).collect()))
-        }
+        Ask::Keys { scope, pending } => Answer::Keys(
+            known(&scope).map(|()| pending.into_iter().map(|write| write.key).collect()),
+        ),
         Ask::Recent { .. } => Answer::Messages(Vec::new()),
         Ask::Now | Ask::Start => Answer::Time(1234.0),
         Ask::File(_) => Answer::File(None),
@@ -94,11 +121,21 @@ fn answer(ask: Ask) -> Answer {
         Ask::Person(question) => Answer::Person(person(&question)),
         // The body says what was asked.
         Ask::Fetch(requests) => {
-            let response =
-                |request: http::Request| http::Response { status: 200, headers: Vec::new(), body: said(&request) };
-            Answer::Responses(requests.into_iter().map(|request| Ok(response(request))).collect())
+            let response = |request: http::Request| http::Response {
+                status: 200,
+                headers: Vec::new(),
+                body: said(&request),
+            };
+            Answer::Responses(
+                requests
+                    .into_iter()
+                    .map(|request| Ok(response(request)))
+                    .collect(),
+            )
         }
-        Ask::Complete(requests) => Answer::Replies(requests.into_iter().map(|_| Ok(reply())).collect()),
+        Ask::Complete(requests) => {
+            Answer::Replies(requests.into_iter().map(|_| Ok(reply())).collect())
+        }
     }
 }
 
@@ -111,8 +148,11 @@ fn person(question: &Question) -> Answered {
 }
 
 fn said(request: &http::Request) -> Vec<u8> {
-    let headers: Vec<String> =
-        request.headers.iter().map(|header| format!(" {}={}", header.name, header.value)).collect();
+    let headers: Vec<String> = request
+        .headers
+        .iter()
+        .map(|header| format!(" {}={}", header.name, header.value))
+        .collect();
     format!("{} {}{}", request.method, request.url, headers.concat()).into_bytes()
 }
 
@@ -120,7 +160,10 @@ fn known(scope: &str) -> Result<(), HostError> {
     if scope == ROLE_SCOPE || scope == "shared" {
         return Ok(());
     }
-    Err(HostError::new(HostErrorKind::Invalid, format!("there is no scope `{scope}`")))
+    Err(HostError::new(
+        HostErrorKind::Invalid,
+        format!("there is no scope `{scope}`"),
+    ))
 }
 
 fn value(key: &str, pending: &[Write]) -> Option<Json> {

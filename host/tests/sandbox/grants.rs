@@ -30,9 +30,18 @@ pub fn told(guest: &[u8], grants: Grants) -> Result<String, (FaultKind, String)>
 /// Puts what a guest wrote in its place, as the driver does once that is recorded; gives the guest's value.
 fn placed(returned: Returned, grants: &[DirGrant]) -> Value {
     let directories = Directories::new(Path::new(""), grants.iter());
-    for FileChange { path, before, after } in returned.files {
+    for FileChange {
+        path,
+        before,
+        after,
+    } in returned.files
+    {
         let bytes = after.digest().map(|digest| returned.blobs[digest].clone());
-        let placement = Placement { path, expected: before, content: after };
+        let placement = Placement {
+            path,
+            expected: before,
+            content: after,
+        };
         let placed = directories.place(&placement, bytes.as_deref(), |_| false);
         assert_eq!(placed.expect("it can be placed"), Placed::There);
     }
@@ -46,14 +55,19 @@ pub fn dirs(grants: &[(&Path, &str, Access)]) -> Grants {
         access: *access,
         max_bytes: None,
     };
-    Grants { dirs: grants.iter().map(dir).collect(), ..Grants::default() }
+    Grants {
+        dirs: grants.iter().map(dir).collect(),
+        ..Grants::default()
+    }
 }
 
 pub fn read(path: &str) -> Vec<u8> {
     let length = path.len();
     guest::with(
         &format!(r#"(data (i32.const 4096) "{path}")"#),
-        &format!("(call $read (i32.const 4096) (i32.const {length}) (i32.const 2048)) (call $told (i32.const 0))"),
+        &format!(
+            "(call $read (i32.const 4096) (i32.const {length}) (i32.const 2048)) (call $told (i32.const 0))"
+        ),
     )
 }
 
@@ -131,7 +145,10 @@ fn files_outside_of_the_granted_directories_are_denied() {
             (Err((kind, message)), Err((expected, part))) => {
                 assert_eq!(*kind, expected, "{path}: {message}");
                 assert!(message.contains(part), "{path}: {message}");
-                assert!(!message.contains(home.path().to_str().unwrap()), "{message}");
+                assert!(
+                    !message.contains(home.path().to_str().unwrap()),
+                    "{message}"
+                );
             }
             _ => panic!("{path}: {got:?}"),
         }
@@ -144,9 +161,24 @@ fn files_outside_of_the_granted_directories_are_denied() {
     check("/in/upward", Err((FaultKind::Denied, "outside")));
     check("/in/../secret", Err((FaultKind::Denied, "outside")));
     check("/in/../in/a", Err((FaultKind::Denied, "outside")));
-    check("/etc/passwd", Err((FaultKind::Denied, "lies in no granted directory; add the directory")));
-    check("/inside", Err((FaultKind::Denied, "lies in no granted directory")));
-    check("/in/none", Err((FaultKind::Error, "cannot read `/in/none`: it does not exist")));
+    check(
+        "/etc/passwd",
+        Err((
+            FaultKind::Denied,
+            "lies in no granted directory; add the directory",
+        )),
+    );
+    check(
+        "/inside",
+        Err((FaultKind::Denied, "lies in no granted directory")),
+    );
+    check(
+        "/in/none",
+        Err((
+            FaultKind::Error,
+            "cannot read `/in/none`: it does not exist",
+        )),
+    );
     check("/in/deep", Err((FaultKind::Error, "is not a regular file")));
     check("in/a", Err((FaultKind::Denied, "paths are absolute")));
     check("../secret", Err((FaultKind::Denied, "paths are absolute")));
@@ -158,12 +190,18 @@ fn a_pipe_or_a_file_larger_than_the_guests_memory_is_not_read() {
     let home = tempfile::tempdir().unwrap();
     let pipe = home.path().join("pipe");
     rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();
-    fs::File::create(home.path().join("large")).unwrap().set_len(100 << 20).unwrap();
+    fs::File::create(home.path().join("large"))
+        .unwrap()
+        .set_len(100 << 20)
+        .unwrap();
     let grants = || dirs(&[(home.path(), "/in", Access::Read)]);
     let (_, message) = told(&read("/in/pipe"), grants()).unwrap_err();
     assert_eq!(message, "`/in/pipe` is not a regular file");
     let (_, message) = told(&read("/in/large"), grants()).unwrap_err();
-    assert_eq!(message, "`/in/large` is larger than the 8 MiB of `limits.memory`");
+    assert_eq!(
+        message,
+        "`/in/large` is larger than the 8 MiB of `limits.memory`"
+    );
 }
 
 #[test]
@@ -171,7 +209,12 @@ fn the_longest_grant_decides_and_writing_needs_its_own() {
     let home = tempfile::tempdir().unwrap();
     let (inside, out) = (home.path().join("in"), home.path().join("not/yet/there"));
     fs::create_dir(&inside).unwrap();
-    let grants = || dirs(&[(&inside, "/in", Access::Read), (&out, "/in/out", Access::Write)]);
+    let grants = || {
+        dirs(&[
+            (&inside, "/in", Access::Read),
+            (&out, "/in/out", Access::Write),
+        ])
+    };
     assert_eq!(told(&write("/in/out/x/y/z"), grants()).unwrap(), "guest");
     assert_eq!(fs::read(out.join("x/y/z")).unwrap(), b"guest");
     assert_eq!(fs::read_dir(out.join("x/y")).unwrap().count(), 1);
@@ -179,14 +222,24 @@ fn the_longest_grant_decides_and_writing_needs_its_own() {
 
     let (kind, message) = told(&write("/in/a"), grants()).unwrap_err();
     assert_eq!(kind, FaultKind::Denied);
-    assert_eq!(message, "cannot write `/in/a`: `/in` is granted for reading; add `write = true`");
+    assert_eq!(
+        message,
+        "cannot write `/in/a`: `/in` is granted for reading; add `write = true`"
+    );
     let (kind, _) = told(&write("/in/out/../a"), grants()).unwrap_err();
     assert_eq!(kind, FaultKind::Denied);
     let (_, message) = told(&write("/in/out"), grants()).unwrap_err();
     assert_eq!(message, "`/in/out` does not name a file");
     let (_, message) = told(&write("/in/out/x"), grants()).unwrap_err();
-    assert!(message.starts_with("cannot write `/in/out/x`: "), "{message}");
-    assert_eq!(fs::read_dir(&out).unwrap().count(), 1, "nothing is left of what failed");
+    assert!(
+        message.starts_with("cannot write `/in/out/x`: "),
+        "{message}"
+    );
+    assert_eq!(
+        fs::read_dir(&out).unwrap().count(),
+        1,
+        "nothing is left of what failed"
+    );
 }
 
 #[test]
@@ -201,7 +254,11 @@ fn a_directory_grows_no_larger_than_granted() {
     symlink("/etc", home.path().join("etc")).unwrap();
     assert_eq!(within(10, "/out/a").unwrap(), "guest");
     assert_eq!(within(10, "/out/deep/b").unwrap(), "guest");
-    assert_eq!(within(10, "/out/a").unwrap(), "guest", "a file makes room for the one that replaces it");
+    assert_eq!(
+        within(10, "/out/a").unwrap(),
+        "guest",
+        "a file makes room for the one that replaces it"
+    );
     let (kind, message) = within(10, "/out/c").unwrap_err();
     assert_eq!(kind, FaultKind::Denied);
     assert_eq!(
@@ -219,12 +276,18 @@ fn a_path_leads_no_deeper_than_sixty_four_levels() {
     let grants = || dirs(&[(home.path(), "/out", Access::Write)]);
     let deep = |levels: usize| format!("/out/{}x", "d/".repeat(levels - 1));
     assert_eq!(told(&write(&deep(64)), grants()).unwrap(), "guest");
-    assert_eq!(fs::read(home.path().join(&deep(64)["/out/".len()..])).unwrap(), b"guest");
+    assert_eq!(
+        fs::read(home.path().join(&deep(64)["/out/".len()..])).unwrap(),
+        b"guest"
+    );
     assert_eq!(told(&read(&deep(64)), grants()).unwrap(), "guest");
     for levels in [65, 600] {
         let (kind, message) = told(&write(&deep(levels)), grants()).unwrap_err();
         assert_eq!(kind, FaultKind::Error);
-        assert!(message.ends_with("is not a path: more than 64 names below `/out`"), "{message}");
+        assert!(
+            message.ends_with("is not a path: more than 64 names below `/out`"),
+            "{message}"
+        );
     }
 }
 
@@ -235,10 +298,17 @@ fn a_name_is_no_longer_than_file_systems_take_whether_its_directory_is_there_or_
         let grants = || dirs(&[(&there, "/out", Access::Write)]);
         let fits = format!("/out/{}", "n".repeat(255));
         assert_eq!(told(&write(&fits), grants()).unwrap(), "guest");
-        for long in ["n".repeat(256), "ü".repeat(128), format!("{}/f", "n".repeat(300))] {
+        for long in [
+            "n".repeat(256),
+            "ü".repeat(128),
+            format!("{}/f", "n".repeat(300)),
+        ] {
             let (kind, message) = told(&write(&format!("/out/{long}")), grants()).unwrap_err();
             assert_eq!(kind, FaultKind::Error);
-            assert!(message.ends_with("a name in it is longer than 255 bytes"), "{message}");
+            assert!(
+                message.ends_with("a name in it is longer than 255 bytes"),
+                "{message}"
+            );
         }
     }
 }
@@ -261,12 +331,24 @@ fn a_directory_is_listed_sorted_with_its_directories_marked() {
 
 #[test]
 fn models_are_denied_unless_granted() {
-    let check = |grant: Option<(&[&str], Option<u32>)>, model: Option<&str>, expected: Result<&str, &str>| {
+    let check = |grant: Option<(&[&str], Option<u32>)>,
+                 model: Option<&str>,
+                 expected: Result<&str, &str>| {
         let llm = grant.map(|(models, calls)| {
             let models = models.iter().map(|&model| model.to_owned()).collect();
-            LlmGrant { models, default: None, calls }
+            LlmGrant {
+                models,
+                default: None,
+                calls,
+            }
         });
-        let got = told(&ask(model), Grants { llm, ..Grants::default() });
+        let got = told(
+            &ask(model),
+            Grants {
+                llm,
+                ..Grants::default()
+            },
+        );
         match (&got, expected) {
             (Ok(text), Ok(expected)) => assert_eq!(text, expected),
             (Err((FaultKind::Denied, message)), Err(part)) => {
@@ -278,18 +360,44 @@ fn models_are_denied_unless_granted() {
     check(None, None, Err("no language model is granted; add `llm`"));
     check(Some((&["*"], None)), None, Ok("yes"));
     check(Some((&["small-*"], None)), Some("small-1"), Ok("yes"));
-    check(Some((&["small-*"], None)), Some("large"), Err("model `large` is not granted"));
-    let llm = |default: &str| LlmGrant { models: vec!["small-*".into()], default: Some(default.into()), calls: None };
-    let unnamed = |default| told(&ask(None), Grants { llm: Some(llm(default)), ..Grants::default() });
+    check(
+        Some((&["small-*"], None)),
+        Some("large"),
+        Err("model `large` is not granted"),
+    );
+    let llm = |default: &str| LlmGrant {
+        models: vec!["small-*".into()],
+        default: Some(default.into()),
+        calls: None,
+    };
+    let unnamed = |default| {
+        told(
+            &ask(None),
+            Grants {
+                llm: Some(llm(default)),
+                ..Grants::default()
+            },
+        )
+    };
     assert_eq!(unnamed("small-1").unwrap(), "yes");
-    assert!(unnamed("large").unwrap_err().1.contains("model `large` is not granted"));
-    check(Some((&["*"], Some(0))), None, Err("all granted calls (0) are used up"));
+    assert!(
+        unnamed("large")
+            .unwrap_err()
+            .1
+            .contains("model `large` is not granted")
+    );
+    check(
+        Some((&["*"], Some(0))),
+        None,
+        Err("all granted calls (0) are used up"),
+    );
     check(Some((&["*"], Some(1))), None, Ok("yes"));
 }
 
 #[test]
 fn what_a_guest_prints_is_in_its_log_and_cut_like_it() {
-    let print = "(call $wasi_write (local.get $out) (i32.const 640) (i32.const 5) (i32.const 2048))";
+    let print =
+        "(call $wasi_write (local.get $out) (i32.const 640) (i32.const 5) (i32.const 2048))";
     let run = format!(
         "(local $n i32) (local $out i32) (local.set $out (call $wasi_stdout)) (loop $again {print}
             (local.set $n (i32.add (local.get $n) (i32.const 1)))
@@ -298,17 +406,25 @@ fn what_a_guest_prints_is_in_its_log_and_cut_like_it() {
     let fault = run_within(limits(), &guest::wasi(&run)).result.unwrap_err();
     assert_eq!(fault.log, ["guestguestguest"]);
     // A million lines cost processor time and nothing else.
-    let flood =
-        format!("(local $out i32) (local.set $out (call $wasi_stdout)) (loop $again {print} (br $again)) unreachable");
+    let flood = format!(
+        "(local $out i32) (local.set $out (call $wasi_stdout)) (loop $again {print} (br $again)) unreachable"
+    );
     let cpu = Duration::from_millis(100);
-    let fault = run_within(Limits { cpu, ..limits() }, &guest::wasi(&flood)).result.unwrap_err();
+    let fault = run_within(Limits { cpu, ..limits() }, &guest::wasi(&flood))
+        .result
+        .unwrap_err();
     assert_eq!(fault.kind, FaultKind::Cpu);
-    assert!(fault.log.len() <= 21 && fault.log[0].starts_with("log limit"), "{:?}", fault.log);
+    assert!(
+        fault.log.len() <= 21 && fault.log[0].starts_with("log limit"),
+        "{:?}",
+        fault.log
+    );
 }
 
 #[test]
 fn wasi_gives_only_what_is_granted_and_the_same_randomness_in_each_attempt() {
-    let random = "(i64.store (i32.const 4096) (i64.and (call $wasi_random) (i64.const 0x0f0f0f0f0f0f0f0f)))
+    let random =
+        "(i64.store (i32.const 4096) (i64.and (call $wasi_random) (i64.const 0x0f0f0f0f0f0f0f0f)))
         (call $ok (i32.const 4096) (i32.const 8))";
     let guest = guest::wasi(random);
     let first = told(&guest, Grants::default()).unwrap();
@@ -349,6 +465,14 @@ fn wasi_gives_only_what_is_granted_and_the_same_randomness_in_each_attempt() {
 
 #[test]
 fn a_guest_that_ends_itself_is_at_fault() {
-    let fault = run_within(limits(), &guest::wasi("(call $wasi_exit (i32.const 1)) unreachable")).result.unwrap_err();
-    assert_eq!((fault.kind, fault.message.as_str()), (FaultKind::Trap, "the action ended itself with exit code 1"));
+    let fault = run_within(
+        limits(),
+        &guest::wasi("(call $wasi_exit (i32.const 1)) unreachable"),
+    )
+    .result
+    .unwrap_err();
+    assert_eq!(
+        (fault.kind, fault.message.as_str()),
+        (FaultKind::Trap, "the action ended itself with exit code 1")
+    );
 }

@@ -111,7 +111,15 @@ impl Default for Guest<'_> {
 impl Guest<'_> {
     /// The component.
     pub fn build(&self) -> Vec<u8> {
-        let Self { imports, items, run, describe, memory, exports, world } = self;
+        let Self {
+            imports,
+            items,
+            run,
+            describe,
+            memory,
+            exports,
+            world,
+        } = self;
         let module = format!(
             r#"(module $guest {imports} {PRELUDE}
                 (memory (export "memory") {memory})
@@ -126,13 +134,20 @@ impl Guest<'_> {
 
 /// A guest with this body of `run`.
 pub fn running(run: &str) -> Vec<u8> {
-    let guest = Guest { run, ..Guest::default() };
+    let guest = Guest {
+        run,
+        ..Guest::default()
+    };
     guest.build()
 }
 
 /// A guest with these items and this body of `run`.
 pub fn with(items: &str, run: &str) -> Vec<u8> {
-    let guest = Guest { items, run, ..Guest::default() };
+    let guest = Guest {
+        items,
+        run,
+        ..Guest::default()
+    };
     guest.build()
 }
 
@@ -310,10 +325,22 @@ fn encode(module: &str, world: &str) -> Vec<u8> {
     let mut resolve = Resolve::default();
     let wit = concat!(env!("CARGO_MANIFEST_DIR"), "/../wit");
     let (package, _) = resolve.push_path(wit).expect("the WIT package is right");
-    let wasi = resolve.push_str("wasi.wit", WASI).expect("the excerpt of WASI is right");
-    let package = if world.starts_with("test:") { wasi } else { package };
-    let world = resolve.select_world(&[package], Some(world)).expect("the world exists");
-    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).expect("the types are embedded");
-    let mut encoder = ComponentEncoder::default().validate(true).module(&module).expect("the guest is a module");
+    let wasi = resolve
+        .push_str("wasi.wit", WASI)
+        .expect("the excerpt of WASI is right");
+    let package = if world.starts_with("test:") {
+        wasi
+    } else {
+        package
+    };
+    let world = resolve
+        .select_world(&[package], Some(world))
+        .expect("the world exists");
+    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)
+        .expect("the types are embedded");
+    let mut encoder = ComponentEncoder::default()
+        .validate(true)
+        .module(&module)
+        .expect("the guest is a module");
     encoder.encode().expect("the guest becomes a component")
 }

@@ -21,23 +21,37 @@ pub struct Asked<'a> {
 
 impl Default for Asked<'_> {
     fn default() -> Self {
-        Self { method: "GET", url: "http://api.example.com/v1/x", header: None, secret: None, key: None, body_bytes: 0 }
+        Self {
+            method: "GET",
+            url: "http://api.example.com/v1/x",
+            header: None,
+            secret: None,
+            key: None,
+            body_bytes: 0,
+        }
     }
 }
 
 /// A guest that makes a request and returns the body of the response.
 pub fn asking(asked: &Asked<'_>) -> Vec<u8> {
     let (name, value) = asked.header.unwrap_or_default();
-    let (secret, key) = (asked.secret.unwrap_or_default(), asked.key.unwrap_or_default());
+    let (secret, key) = (
+        asked.secret.unwrap_or_default(),
+        asked.key.unwrap_or_default(),
+    );
     let mut items = String::new();
     // A list of one header, of one secret; then the texts.
     let mut at = 4096;
     let mut place = |text: &str| {
-        items.push_str(&format!("(data (i32.const {at}) \"{}\")", text.escape_default()));
+        items.push_str(&format!(
+            "(data (i32.const {at}) \"{}\")",
+            text.escape_default()
+        ));
         at += 1024;
         (at - 1024, text.len())
     };
-    let [method, url, name, value, secret, key] = [asked.method, asked.url, name, value, secret, key].map(&mut place);
+    let [method, url, name, value, secret, key] =
+        [asked.method, asked.url, name, value, secret, key].map(&mut place);
     let pair = |at: i32, text: (i32, usize)| {
         format!(
             "(i32.store (i32.const {at}) (i32.const {})) (i32.store (i32.const {}) (i32.const {}))",
@@ -69,7 +83,13 @@ pub fn asking(asked: &Asked<'_>) -> Vec<u8> {
         key.0,
         key.1,
     );
-    guest::Guest { items: &items, run: &run, memory: "160", ..guest::Guest::default() }.build()
+    guest::Guest {
+        items: &items,
+        run: &run,
+        memory: "160",
+        ..guest::Guest::default()
+    }
+    .build()
 }
 
 fn grant() -> Grants {
@@ -118,18 +138,70 @@ fn check(asked: &Asked<'_>, expected: Result<&str, (FaultKind, &str)>) {
 fn a_request_is_made_only_where_it_is_granted() {
     let denied = |part| Err((FaultKind::Denied, part));
     check(&Asked::default(), Ok("GET http://api.example.com/v1/x"));
-    check(&Asked { method: "POST", body_bytes: 9, ..Asked::default() }, Ok("POST http://api.example.com/v1/x"));
-    check(&Asked { method: "PUT", ..Asked::default() }, denied("`PUT http://api.example.com/v1/x` is not granted"));
     check(
-        &Asked { url: "https://api.example.com/v1/x#part", ..Asked::default() },
+        &Asked {
+            method: "POST",
+            body_bytes: 9,
+            ..Asked::default()
+        },
+        Ok("POST http://api.example.com/v1/x"),
+    );
+    check(
+        &Asked {
+            method: "PUT",
+            ..Asked::default()
+        },
+        denied("`PUT http://api.example.com/v1/x` is not granted"),
+    );
+    check(
+        &Asked {
+            url: "https://api.example.com/v1/x#part",
+            ..Asked::default()
+        },
         Ok("GET https://api.example.com/v1/x"),
     );
-    check(&Asked { url: "http://api.example.com/v2/x", ..Asked::default() }, denied("is not granted"));
-    check(&Asked { url: "http://api.example.com/v1/../v2/x", ..Asked::default() }, denied("is not granted"));
-    check(&Asked { url: "http://api.example.com/v1/..%2fv2/x", ..Asked::default() }, denied("several ways"));
-    check(&Asked { url: "http://evil.org/v1/x", ..Asked::default() }, denied("host = \"evil.org\""));
-    check(&Asked { secret: Some("TOKEN"), ..Asked::default() }, Ok("GET http://api.example.com/v1/x"));
-    check(&Asked { secret: Some("OTHER"), ..Asked::default() }, denied("the secret `OTHER` is not granted for"));
+    check(
+        &Asked {
+            url: "http://api.example.com/v2/x",
+            ..Asked::default()
+        },
+        denied("is not granted"),
+    );
+    check(
+        &Asked {
+            url: "http://api.example.com/v1/../v2/x",
+            ..Asked::default()
+        },
+        denied("is not granted"),
+    );
+    check(
+        &Asked {
+            url: "http://api.example.com/v1/..%2fv2/x",
+            ..Asked::default()
+        },
+        denied("several ways"),
+    );
+    check(
+        &Asked {
+            url: "http://evil.org/v1/x",
+            ..Asked::default()
+        },
+        denied("host = \"evil.org\""),
+    );
+    check(
+        &Asked {
+            secret: Some("TOKEN"),
+            ..Asked::default()
+        },
+        Ok("GET http://api.example.com/v1/x"),
+    );
+    check(
+        &Asked {
+            secret: Some("OTHER"),
+            ..Asked::default()
+        },
+        denied("the secret `OTHER` is not granted for"),
+    );
     let (kind, message) = told(&asking(&Asked::default()), Grants::default()).unwrap_err();
     assert_eq!(kind, FaultKind::Denied);
     assert!(message.contains("add to `allow.http`"), "{message}");
@@ -138,29 +210,117 @@ fn a_request_is_made_only_where_it_is_granted() {
 #[test]
 fn a_request_that_cannot_be_made_says_why() {
     let invalid = |part| Err((FaultKind::Error, part));
-    let header = |name, value| Asked { header: Some((name, value)), ..Asked::default() };
-    check(&header("X-Mine", "1"), Ok("GET http://api.example.com/v1/x x-mine=1"));
-    check(&header("Idempotency-Key", "k"), Ok("GET http://api.example.com/v1/x"));
-    for name in ["Host", "Content-Length", "Transfer-Encoding", "Connection", "Accept-Encoding", "Proxy-Authorization"]
-    {
-        check(&header(name, "1"), Err((FaultKind::Denied, "is the host's")));
+    let header = |name, value| Asked {
+        header: Some((name, value)),
+        ..Asked::default()
+    };
+    check(
+        &header("X-Mine", "1"),
+        Ok("GET http://api.example.com/v1/x x-mine=1"),
+    );
+    check(
+        &header("Idempotency-Key", "k"),
+        Ok("GET http://api.example.com/v1/x"),
+    );
+    for name in [
+        "Host",
+        "Content-Length",
+        "Transfer-Encoding",
+        "Connection",
+        "Accept-Encoding",
+        "Proxy-Authorization",
+    ] {
+        check(
+            &header(name, "1"),
+            Err((FaultKind::Denied, "is the host's")),
+        );
     }
-    for name in ["X-HTTP-Method-Override", "x_http_method_override", "X-Original-URL", "X-Forwarded-For", "Via"] {
-        check(&header(name, "1"), Err((FaultKind::Denied, "servers may take the request for another one")));
+    for name in [
+        "X-HTTP-Method-Override",
+        "x_http_method_override",
+        "X-Original-URL",
+        "X-Forwarded-For",
+        "Via",
+    ] {
+        check(
+            &header(name, "1"),
+            Err((
+                FaultKind::Denied,
+                "servers may take the request for another one",
+            )),
+        );
     }
-    check(&header("X_Real_IP", "1"), Ok("GET http://api.example.com/v1/x x_real_ip=1"));
+    check(
+        &header("X_Real_IP", "1"),
+        Ok("GET http://api.example.com/v1/x x_real_ip=1"),
+    );
     check(&header("a b", "1"), invalid("is not the name of a header"));
     check(&header("", "1"), invalid("is not the name of a header"));
     check(&header("a", "b\r\nc: d"), invalid("no header can carry"));
-    check(&Asked { method: "get", ..Asked::default() }, invalid("`get` is not a method"));
-    check(&Asked { method: "CONNECT", ..Asked::default() }, invalid("is not a method that can be asked for"));
-    check(&Asked { method: "", ..Asked::default() }, invalid("is not a method"));
-    check(&Asked { url: "api.example.com/v1/x", ..Asked::default() }, invalid("address cannot be read"));
-    check(&Asked { url: "file:///etc/passwd", ..Asked::default() }, invalid("scheme `file`"));
-    check(&Asked { url: "http://u:p@api.example.com/v1/x", ..Asked::default() }, invalid("holds credentials"));
-    check(&Asked { key: Some(""), ..Asked::default() }, invalid("an idempotency key has 1 to 255"));
-    check(&Asked { key: Some("a\nb"), ..Asked::default() }, invalid("an idempotency key has 1 to 255"));
-    check(&Asked { method: "POST", body_bytes: (8 << 20) + 1, ..Asked::default() }, invalid("at most 8 MiB are sent"));
+    check(
+        &Asked {
+            method: "get",
+            ..Asked::default()
+        },
+        invalid("`get` is not a method"),
+    );
+    check(
+        &Asked {
+            method: "CONNECT",
+            ..Asked::default()
+        },
+        invalid("is not a method that can be asked for"),
+    );
+    check(
+        &Asked {
+            method: "",
+            ..Asked::default()
+        },
+        invalid("is not a method"),
+    );
+    check(
+        &Asked {
+            url: "api.example.com/v1/x",
+            ..Asked::default()
+        },
+        invalid("address cannot be read"),
+    );
+    check(
+        &Asked {
+            url: "file:///etc/passwd",
+            ..Asked::default()
+        },
+        invalid("scheme `file`"),
+    );
+    check(
+        &Asked {
+            url: "http://u:p@api.example.com/v1/x",
+            ..Asked::default()
+        },
+        invalid("holds credentials"),
+    );
+    check(
+        &Asked {
+            key: Some(""),
+            ..Asked::default()
+        },
+        invalid("an idempotency key has 1 to 255"),
+    );
+    check(
+        &Asked {
+            key: Some("a\nb"),
+            ..Asked::default()
+        },
+        invalid("an idempotency key has 1 to 255"),
+    );
+    check(
+        &Asked {
+            method: "POST",
+            body_bytes: (8 << 20) + 1,
+            ..Asked::default()
+        },
+        invalid("at most 8 MiB are sent"),
+    );
 }
 
 /// A guest that asks for what has a name, and says what it is told `skip` bytes into the answer.
@@ -186,11 +346,28 @@ pub fn variable(name: &str) -> Vec<u8> {
 
 #[test]
 fn a_secret_is_a_placeholder_and_a_variable_its_value_where_they_are_granted() {
-    assert_eq!(told(&placeholder("TOKEN"), grant()).unwrap(), "{{secret:TOKEN}}");
-    assert_eq!(told(&placeholder("OTHER"), grant()).unwrap(), "{{secret:OTHER}}");
+    assert_eq!(
+        told(&placeholder("TOKEN"), grant()).unwrap(),
+        "{{secret:TOKEN}}"
+    );
+    assert_eq!(
+        told(&placeholder("OTHER"), grant()).unwrap(),
+        "{{secret:OTHER}}"
+    );
     let (kind, message) = told(&placeholder("PATH"), grant()).unwrap_err();
-    assert_eq!((kind, message.contains("`allow.secrets`")), (FaultKind::Denied, true), "{message}");
-    assert_eq!(told(&variable("PATH"), grant()).unwrap(), std::env::var("PATH").unwrap());
+    assert_eq!(
+        (kind, message.contains("`allow.secrets`")),
+        (FaultKind::Denied, true),
+        "{message}"
+    );
+    assert_eq!(
+        told(&variable("PATH"), grant()).unwrap(),
+        std::env::var("PATH").unwrap()
+    );
     let (kind, message) = told(&variable("TOKEN"), grant()).unwrap_err();
-    assert_eq!((kind, message.contains("`allow.env`")), (FaultKind::Denied, true), "{message}");
+    assert_eq!(
+        (kind, message.contains("`allow.env`")),
+        (FaultKind::Denied, true),
+        "{message}"
+    );
 }

@@ -19,9 +19,19 @@ fn keys(table: &str) -> Vec<String> {
         "schema = \"strata.team/1\"\n[team]\nname = \"t\"\n[[role]]\nname = \"R\"\n[[role.action]]\nname = \"A\"\n\
          component = \"a.wasm\"\n[role.action.{table}]\n0 = 1\n"
     );
-    let refused = Definition::parse(&text, "team.toml", Path::new("/")).expect_err("no key is called `0`").to_string();
-    let (_, listed) = refused.split_once("expected one of: ").expect("the possible keys are listed");
-    let quoted = listed.lines().next().unwrap_or_default().split('`').skip(1).step_by(2);
+    let refused = Definition::parse(&text, "team.toml", Path::new("/"))
+        .expect_err("no key is called `0`")
+        .to_string();
+    let (_, listed) = refused
+        .split_once("expected one of: ")
+        .expect("the possible keys are listed");
+    let quoted = listed
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .split('`')
+        .skip(1)
+        .step_by(2);
     let mut keys: Vec<String> = quoted.map(str::to_owned).collect();
     keys.sort_unstable();
     keys
@@ -32,26 +42,83 @@ fn beyond(limit: Limit) -> (Limits, String) {
     let short = Duration::from_millis(30);
     let spin = "(loop $again (br $again)) unreachable";
     let (limits, run) = match limit {
-        Limit::Memory => {
-            (Limits { memory_bytes: 140_000, ..limits() }, "(drop (memory.grow (i32.const 1))) unreachable")
-        }
+        Limit::Memory => (
+            Limits {
+                memory_bytes: 140_000,
+                ..limits()
+            },
+            "(drop (memory.grow (i32.const 1))) unreachable",
+        ),
         Limit::TableElements => (
-            Limits { table_elements: 10, ..limits() },
+            Limits {
+                table_elements: 10,
+                ..limits()
+            },
             "(drop (table.grow $t (ref.null func) (i32.const 10))) unreachable",
         ),
-        Limit::Cpu => (Limits { cpu: short, ..limits() }, spin),
-        Limit::Timeout => (Limits { timeout: short, ..limits() }, spin),
-        Limit::Fuel => (Limits { fuel: Some(100), ..limits() }, spin),
-        Limit::Output => {
-            (Limits { output_bytes: 100, ..limits() }, "(call $emit (i32.const 640) (i32.const 5)) unreachable")
-        }
-        Limit::Log => {
-            (Limits { log_bytes: 3, ..limits() }, "(call $log (i32.const 1) (i32.const 640) (i32.const 5)) unreachable")
-        }
-        Limit::HostCalls => (Limits { host_calls: 0, ..limits() }, "(drop (call $now)) unreachable"),
-        Limit::HostBytes => (Limits { host_bytes: 7, ..limits() }, "(drop (call $now)) unreachable"),
-        Limit::Component => (Limits { component_bytes: 100, ..limits() }, ""),
-        Limit::Compile => (Limits { compile: Duration::from_nanos(1), ..limits() }, ""),
+        Limit::Cpu => (
+            Limits {
+                cpu: short,
+                ..limits()
+            },
+            spin,
+        ),
+        Limit::Timeout => (
+            Limits {
+                timeout: short,
+                ..limits()
+            },
+            spin,
+        ),
+        Limit::Fuel => (
+            Limits {
+                fuel: Some(100),
+                ..limits()
+            },
+            spin,
+        ),
+        Limit::Output => (
+            Limits {
+                output_bytes: 100,
+                ..limits()
+            },
+            "(call $emit (i32.const 640) (i32.const 5)) unreachable",
+        ),
+        Limit::Log => (
+            Limits {
+                log_bytes: 3,
+                ..limits()
+            },
+            "(call $log (i32.const 1) (i32.const 640) (i32.const 5)) unreachable",
+        ),
+        Limit::HostCalls => (
+            Limits {
+                host_calls: 0,
+                ..limits()
+            },
+            "(drop (call $now)) unreachable",
+        ),
+        Limit::HostBytes => (
+            Limits {
+                host_bytes: 7,
+                ..limits()
+            },
+            "(drop (call $now)) unreachable",
+        ),
+        Limit::Component => (
+            Limits {
+                component_bytes: 100,
+                ..limits()
+            },
+            "",
+        ),
+        Limit::Compile => (
+            Limits {
+                compile: Duration::from_nanos(1),
+                ..limits()
+            },
+            "",
+        ),
     };
     (limits, run.to_owned())
 }
@@ -63,13 +130,24 @@ fn every_limit_bites_and_names_its_key() {
         if run.is_empty() {
             // Another function name makes another component, which nobody has compiled yet.
             let guest = guest::with(&format!("(func $only_for_{})", limit.key()), "unreachable");
-            let refused = SANDBOX.load_within(&guest, Metering::Plain, &limits).unwrap_err();
-            assert_eq!(refused.reached().map(|reached| reached.limit), Some(limit), "{refused}");
+            let refused = SANDBOX
+                .load_within(&guest, Metering::Plain, &limits)
+                .unwrap_err();
+            assert_eq!(
+                refused.reached().map(|reached| reached.limit),
+                Some(limit),
+                "{refused}"
+            );
             continue;
         }
-        let fault = run_within(limits, &guest::with("(table $t 1 funcref)", &run)).result.expect_err("the guest fails");
+        let fault = run_within(limits, &guest::with("(table $t 1 funcref)", &run))
+            .result
+            .expect_err("the guest fails");
         let told = format!("{}\n{}", fault.message, fault.log.join("\n"));
-        assert!(told.contains(&format!("; raise `limits.{}`", limit.key())), "{limit:?}: {told}");
+        assert!(
+            told.contains(&format!("; raise `limits.{}`", limit.key())),
+            "{limit:?}: {told}"
+        );
     }
 }
 
@@ -85,8 +163,13 @@ fn the_keys_of_limits_are_those_that_are_tried() {
 #[test]
 fn every_grant_is_missed_by_a_guest_that_lacks_it() {
     let told = |guest: &[u8]| {
-        let roomy = Limits { memory_bytes: 32 << 20, ..limits() };
-        let fault = run_within(roomy, guest).result.expect_err("nothing is granted");
+        let roomy = Limits {
+            memory_bytes: 32 << 20,
+            ..limits()
+        };
+        let fault = run_within(roomy, guest)
+            .result
+            .expect_err("nothing is granted");
         (fault.kind, fault.message)
     };
     for key in keys("allow") {
@@ -97,7 +180,10 @@ fn every_grant_is_missed_by_a_guest_that_lacks_it() {
             "http" => http::asking(&http::Asked::default()),
             "secrets" => http::placeholder("TOKEN"),
             "human" => {
-                assert!(people::said(run_within(limits(), &people::asking("", None))).is_ok(), "needs no grant");
+                assert!(
+                    people::said(run_within(limits(), &people::asking("", None))).is_ok(),
+                    "needs no grant"
+                );
                 continue;
             }
             other => panic!("`allow.{other}` has no guest that tries to do without it"),

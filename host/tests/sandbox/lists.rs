@@ -10,8 +10,17 @@ use crate::guest::Guest;
 
 /// How a guest that may ask models and a server fails.
 fn failed(items: &str, run_body: &str) -> String {
-    let guest = Guest { items, run: run_body, memory: "60", ..Guest::default() }.build();
-    let mut plugin = plugin(Limits { memory_bytes: 64 << 20, ..limits() });
+    let guest = Guest {
+        items,
+        run: run_body,
+        memory: "60",
+        ..Guest::default()
+    }
+    .build();
+    let mut plugin = plugin(Limits {
+        memory_bytes: 64 << 20,
+        ..limits()
+    });
     let http = HttpGrant {
         host: HostPattern::parse("api.example.com").expect("a host"),
         methods: vec!["GET".into()],
@@ -19,9 +28,19 @@ fn failed(items: &str, run_body: &str) -> String {
         secrets: vec!["T".into()],
         headers: Vec::new(),
     };
-    let llm = Some(LlmGrant { models: vec!["*".into()], default: None, calls: None });
-    plugin.grants = Grants { llm, http: vec![http], ..Grants::default() };
-    let fault = run(call(&guest, plugin)).result.expect_err("the request is refused");
+    let llm = Some(LlmGrant {
+        models: vec!["*".into()],
+        default: None,
+        calls: None,
+    });
+    plugin.grants = Grants {
+        llm,
+        http: vec![http],
+        ..Grants::default()
+    };
+    let fault = run(call(&guest, plugin))
+        .result
+        .expect_err("the request is refused");
     assert_eq!(fault.kind, FaultKind::Error, "{fault:?}");
     fault.message
 }
@@ -56,13 +75,17 @@ fn turns_and_tool_calls_of_no_text_are_no_endless_conversation() {
                 (br_if $call (i32.lt_u (local.get $at) (i32.const 155072)))))"#;
     for (turns, calls_each) in [(66_000, 0), (70, 1_000)] {
         let message = failed(calls, &conversation(turns, calls_each));
-        assert!(message.contains("at most 8 MiB are sent"), "{turns} turns: {message}");
+        assert!(
+            message.contains("at most 8 MiB are sent"),
+            "{turns} turns: {message}"
+        );
     }
 }
 
 #[test]
 fn a_secret_is_not_named_a_thousand_times() {
-    let texts = r#"(data (i32.const 4096) "GET") (data (i32.const 4112) "http://api.example.com/")"#;
+    let texts =
+        r#"(data (i32.const 4096) "GET") (data (i32.const 4112) "http://api.example.com/")"#;
     let none = "(i32.const 0) (i32.const 0)";
     let message = failed(
         texts,
@@ -72,5 +95,8 @@ fn a_secret_is_not_named_a_thousand_times() {
              (call $told (i32.const 0))"
         ),
     );
-    assert!(message.contains("it names 1000 secrets, at most 64 are put in"), "{message}");
+    assert!(
+        message.contains("it names 1000 secrets, at most 64 are put in"),
+        "{message}"
+    );
 }

@@ -19,7 +19,11 @@ fn needing(need: &str) -> Guest<'static> {
             (i32.store (i32.const 720) (i32.const 700)) (i32.store (i32.const 724) (i32.const {length}))
             (i32.store (i32.const 560) (i32.const 720)) (i32.store (i32.const 564) (i32.const 1)))"
     );
-    Guest { items: items.leak(), describe: "(call $needs) (i32.const 512)", ..Guest::default() }
+    Guest {
+        items: items.leak(),
+        describe: "(call $needs) (i32.const 512)",
+        ..Guest::default()
+    }
 }
 
 /// Loads a team of one action with this `allow`; what is said about it.
@@ -40,16 +44,33 @@ fn what_a_component_needs_is_granted_or_an_error_with_the_line_to_add() {
     let check = |need: &str, line: &str| {
         let guest = needing(need).build();
         let told = checked(&guest, "");
-        assert!(told.contains(&format!("`A` of role `R` needs `{need}`, which it is not granted")), "{told}");
-        assert!(told.contains(&format!("add to `[role.action.allow]`: `{line}`")), "{told}");
+        assert!(
+            told.contains(&format!(
+                "`A` of role `R` needs `{need}`, which it is not granted"
+            )),
+            "{told}"
+        );
+        assert!(
+            told.contains(&format!("add to `[role.action.allow]`: `{line}`")),
+            "{told}"
+        );
         assert_eq!(checked(&guest, line), "", "the line is right");
     };
     check("env", "env = [\"LANG\"]");
-    check("files", "dirs = [{ host = \"out\", guest = \"/out\", write = true }]");
-    check("http", "http = [{ host = \"api.example.com\", methods = [\"GET\"], path = \"/*\" }]");
+    check(
+        "files",
+        "dirs = [{ host = \"out\", guest = \"/out\", write = true }]",
+    );
+    check(
+        "http",
+        "http = [{ host = \"api.example.com\", methods = [\"GET\"], path = \"/*\" }]",
+    );
     check("secrets", "secrets = [\"TOKEN\"]");
     let llm = checked(&needing("llm").build(), "");
-    assert!(llm.contains("needs `llm`") && llm.contains("`llm = { models = [\"*\"] }`"), "{llm}");
+    assert!(
+        llm.contains("needs `llm`") && llm.contains("`llm = { models = [\"*\"] }`"),
+        "{llm}"
+    );
 }
 
 #[test]
@@ -58,14 +79,22 @@ fn what_needs_no_grant_may_be_needed_and_what_nobody_has_may_not() {
         assert_eq!(checked(&needing(need).build(), ""), "");
     }
     let told = checked(&needing("telepathy").build(), "");
-    assert!(told.contains("needs `telepathy`, which this host does not have; it can grant `env`, `files`"), "{told}");
+    assert!(
+        told.contains(
+            "needs `telepathy`, which this host does not have; it can grant `env`, `files`"
+        ),
+        "{told}"
+    );
 }
 
 #[test]
 fn a_component_that_needs_more_than_it_says_is_denied_it() {
     let liar = grants::read("/etc/passwd");
     assert_eq!(checked(&liar, ""), "", "it says that it needs nothing");
-    assert_eq!(told(&liar, Grants::default()).unwrap_err().0, FaultKind::Denied);
+    assert_eq!(
+        told(&liar, Grants::default()).unwrap_err().0,
+        FaultKind::Denied
+    );
 }
 
 #[test]
@@ -85,8 +114,17 @@ fn a_component_describes_itself_alike_each_time() {
     let described = || {
         let sandbox = WasmSandbox::uncached().unwrap();
         sandbox.load(&guest, Metering::Plain).unwrap();
-        sandbox.load(&guest, Metering::Fuel).unwrap().manifest.name.clone()
+        sandbox
+            .load(&guest, Metering::Fuel)
+            .unwrap()
+            .manifest
+            .name
+            .clone()
     };
-    assert_eq!(described(), "101st", "first time, no clock, randomness refused");
+    assert_eq!(
+        described(),
+        "101st",
+        "first time, no clock, randomness refused"
+    );
     assert_eq!(described(), described());
 }

@@ -43,18 +43,31 @@ pub fn said(ended: Ended) -> Result<String, (FaultKind, String)> {
 
 #[test]
 fn a_guest_gets_the_answer_or_why_there_is_none() {
-    assert_eq!(said(run_within(limits(), &asking("", None))), Ok("0".into()));
+    assert_eq!(
+        said(run_within(limits(), &asking("", None))),
+        Ok("0".into())
+    );
     let (kind, why) = said(run_within(limits(), &asking("", Some(0)))).unwrap_err();
     assert!(why.contains("nobody answered in time"), "{kind}: {why}");
     let (_, why) = said(run_within(limits(), &asking("{\"type\":\"sand\"}", None))).unwrap_err();
-    assert!(why.contains("cannot ask a person: its schema cannot be used"), "{why}");
+    assert!(
+        why.contains("cannot ask a person: its schema cannot be used"),
+        "{why}"
+    );
 }
 
 #[test]
 fn asking_counts_as_a_host_call() {
-    let none = strata_host::plugin::Limits { host_calls: 0, ..limits() };
+    let none = strata_host::plugin::Limits {
+        host_calls: 0,
+        ..limits()
+    };
     let (kind, why) = said(run_within(none, &asking("", None))).unwrap_err();
-    assert_eq!((kind, why.contains("human.ask")), (FaultKind::Host, true), "{why}");
+    assert_eq!(
+        (kind, why.contains("human.ask")),
+        (FaultKind::Host, true),
+        "{why}"
+    );
 }
 
 #[test]
@@ -62,8 +75,16 @@ fn an_attempt_whose_question_is_not_answered_ends_at_once_and_holds_nothing() {
     let guest = asking("", None);
     let ended = block_on(async {
         let (questions, mut asked) = mpsc::channel::<Question>(QUEUE);
-        let calling = SANDBOX
-            .call(call(&guest, plugin(limits())), Gateway::new(AttemptId { role: RoleId(0), serial: 0 }, questions));
+        let calling = SANDBOX.call(
+            call(&guest, plugin(limits())),
+            Gateway::new(
+                AttemptId {
+                    role: RoleId(0),
+                    serial: 0,
+                },
+                questions,
+            ),
+        );
         let unanswered = async {
             let question = asked.recv().await.expect("it asks");
             drop(question.reply);

@@ -65,17 +65,39 @@ fn tools() -> Vec<u8> {
     };
     let functions = [
         ("echo", "echo", r#"(param "text" string) (result string)"#),
-        ("bytes", "echo", r#"(param "raw" (list u8)) (result (list u8))"#),
-        ("add", "add", r#"(param "a" u32) (param "b" u32) (result u32)"#),
-        ("nonempty", "nonempty", r#"(param "text" string) (result (result string (error string)))"#),
-        ("even", "even", r#"(param "n" u32) (result (result (error u32)))"#),
+        (
+            "bytes",
+            "echo",
+            r#"(param "raw" (list u8)) (result (list u8))"#,
+        ),
+        (
+            "add",
+            "add",
+            r#"(param "a" u32) (param "b" u32) (result u32)"#,
+        ),
+        (
+            "nonempty",
+            "nonempty",
+            r#"(param "text" string) (result (result string (error string)))"#,
+        ),
+        (
+            "even",
+            "even",
+            r#"(param "n" u32) (result (result (error u32)))"#,
+        ),
         ("times", "times", r#"(param "n" (option u32)) (result u32)"#),
         ("nothing", "nothing", ""),
         ("boom", "boom", ""),
         ("spin", "spin", ""),
     ];
-    let items: String = functions.iter().map(|(name, core, ty)| lifted(name, core, ty)).collect();
-    let exports: String = functions.iter().map(|(name, ..)| format!(r#"(export "{name}" (func ${name}))"#)).collect();
+    let items: String = functions
+        .iter()
+        .map(|(name, core, ty)| lifted(name, core, ty))
+        .collect();
+    let exports: String = functions
+        .iter()
+        .map(|(name, ..)| format!(r#"(export "{name}" (func ${name}))"#))
+        .collect();
     let text = format!(
         r#"(component {CORE} {items} {exports}
             (type $f (resource (rep i32)))
@@ -96,7 +118,11 @@ fn message(content: &str, data: Option<Value>) -> Arc<Message> {
 }
 
 fn calling(function: &str, config: Value) -> Plugin {
-    Plugin { function: Some(function.into()), config: Json::from(config), ..plugin(limits()) }
+    Plugin {
+        function: Some(function.into()),
+        config: Json::from(config),
+        ..plugin(limits())
+    }
 }
 
 fn output(result: Result<sandbox::Returned, Fault>) -> Result<Draft, Fault> {
@@ -109,48 +135,131 @@ fn output(result: Result<sandbox::Returned, Fault>) -> Result<Draft, Fault> {
 /// What a function makes of a message.
 fn made(component: &[u8], plugin: Plugin, news: Arc<Message>) -> Result<Draft, Fault> {
     let mut call = call(component, plugin);
-    call.news = vec![message("an older one", Some(json!({ "a": 40, "b": 50 }))), news];
+    call.news = vec![
+        message("an older one", Some(json!({ "a": 40, "b": 50 }))),
+        news,
+    ];
     output(run(call).result)
 }
 
 /// The data that a function makes of a message's.
 pub fn data(component: &[u8], function: &str, data: Value) -> Result<Value, String> {
-    let made = made(component, calling(function, Value::Null), message("", Some(data)));
-    made.map(|draft| draft.data.map_or(Value::Null, |data| data.value())).map_err(|fault| fault.message)
+    let made = made(
+        component,
+        calling(function, Value::Null),
+        message("", Some(data)),
+    );
+    made.map(|draft| draft.data.map_or(Value::Null, |data| data.value()))
+        .map_err(|fault| fault.message)
 }
 
 #[test]
 fn a_function_is_given_its_arguments_and_what_it_returns_is_the_output() {
     let tools = tools();
-    let check = |function: &str, news: (&str, Value), config: Value, expected: Result<(&str, Value), &str>| {
+    let check = |function: &str,
+                 news: (&str, Value),
+                 config: Value,
+                 expected: Result<(&str, Value), &str>| {
         let (content, data) = news;
         let news = message(content, (!data.is_null()).then_some(data));
         let got = made(&tools, calling(function, config), news).map_err(|fault| {
-            assert_eq!(fault.kind, FaultKind::Error, "{function}: {}", fault.message);
+            assert_eq!(
+                fault.kind,
+                FaultKind::Error,
+                "{function}: {}",
+                fault.message
+            );
             fault.message
         });
-        let got = got.map(|draft| (draft.content, draft.data.map_or(Value::Null, |data| data.value())));
+        let got = got.map(|draft| {
+            (
+                draft.content,
+                draft.data.map_or(Value::Null, |data| data.value()),
+            )
+        });
         match (got, expected) {
-            (Ok((content, data)), Ok(expected)) => assert_eq!((content.as_str(), data), expected, "{function}"),
+            (Ok((content, data)), Ok(expected)) => {
+                assert_eq!((content.as_str(), data), expected, "{function}")
+            }
             (Err(message), Err(part)) => assert!(message.contains(part), "{function}: {message}"),
             (got, _) => panic!("{function}: {got:?}"),
         }
     };
     let none = Value::Null;
     // One argument that is needed: the whole message, unless it names it.
-    check("echo", ("hi", none.clone()), none.clone(), Ok(("hi", json!("hi"))));
-    check("echo", ("{\"text\":1}", none.clone()), none.clone(), Ok(("{\"text\":1}", json!("{\"text\":1}"))));
-    check("echo", ("hi", json!("data")), none.clone(), Ok(("data", json!("data"))));
-    check("echo", ("hi", json!({ "text": "named" })), none.clone(), Ok(("named", json!("named"))));
-    check("echo", ("hi", json!({ "other": 1 })), none.clone(), Ok(("hi", json!("hi"))));
-    check("echo", ("hi", json!({ "text": 1 })), none.clone(), Err("argument `text`: expected a string, found `1`"));
-    check("bytes", ("", json!("AAH/")), none.clone(), Ok(("AAH/", json!("AAH/"))));
-    check("bytes", ("", json!([0, 1])), none.clone(), Err("expected a string in base64, found `[0,1]`"));
+    check(
+        "echo",
+        ("hi", none.clone()),
+        none.clone(),
+        Ok(("hi", json!("hi"))),
+    );
+    check(
+        "echo",
+        ("{\"text\":1}", none.clone()),
+        none.clone(),
+        Ok(("{\"text\":1}", json!("{\"text\":1}"))),
+    );
+    check(
+        "echo",
+        ("hi", json!("data")),
+        none.clone(),
+        Ok(("data", json!("data"))),
+    );
+    check(
+        "echo",
+        ("hi", json!({ "text": "named" })),
+        none.clone(),
+        Ok(("named", json!("named"))),
+    );
+    check(
+        "echo",
+        ("hi", json!({ "other": 1 })),
+        none.clone(),
+        Ok(("hi", json!("hi"))),
+    );
+    check(
+        "echo",
+        ("hi", json!({ "text": 1 })),
+        none.clone(),
+        Err("argument `text`: expected a string, found `1`"),
+    );
+    check(
+        "bytes",
+        ("", json!("AAH/")),
+        none.clone(),
+        Ok(("AAH/", json!("AAH/"))),
+    );
+    check(
+        "bytes",
+        ("", json!([0, 1])),
+        none.clone(),
+        Err("expected a string in base64, found `[0,1]`"),
+    );
     // Several: by name, from the data or from a text that is an object.
-    check("add", ("", json!({ "a": 1, "b": 2, "more": 3 })), none.clone(), Ok(("3", json!(3))));
-    check("add", ("{\"a\": 1, \"b\": 2.0}", none.clone()), none.clone(), Ok(("3", json!(3))));
-    check("add", ("x", json!({ "a": 1 })), none.clone(), Err("argument `b` is missing: the newest message has `a`"));
-    check("add", ("x", none.clone()), none.clone(), Err("`a` is missing: the newest message holds no object"));
+    check(
+        "add",
+        ("", json!({ "a": 1, "b": 2, "more": 3 })),
+        none.clone(),
+        Ok(("3", json!(3))),
+    );
+    check(
+        "add",
+        ("{\"a\": 1, \"b\": 2.0}", none.clone()),
+        none.clone(),
+        Ok(("3", json!(3))),
+    );
+    check(
+        "add",
+        ("x", json!({ "a": 1 })),
+        none.clone(),
+        Err("argument `b` is missing: the newest message has `a`"),
+    );
+    check(
+        "add",
+        ("x", none.clone()),
+        none.clone(),
+        Err("`a` is missing: the newest message holds no object"),
+    );
     check(
         "add",
         ("", json!({ "a": -1, "b": 2 })),
@@ -159,20 +268,70 @@ fn a_function_is_given_its_arguments_and_what_it_returns_is_the_output() {
     );
     // What the team file fixes cannot be changed by a message; its defaults can.
     let fixed = json!({ "args": { "b": 10 } });
-    check("add", ("5", none.clone()), fixed.clone(), Ok(("15", json!(15))));
-    check("add", ("", json!({ "a": 1, "b": 2 })), fixed, Ok(("11", json!(11))));
+    check(
+        "add",
+        ("5", none.clone()),
+        fixed.clone(),
+        Ok(("15", json!(15))),
+    );
+    check(
+        "add",
+        ("", json!({ "a": 1, "b": 2 })),
+        fixed,
+        Ok(("11", json!(11))),
+    );
     let default = json!({ "defaults": { "b": 10 } });
-    check("add", ("", json!({ "a": 1, "b": 2 })), default.clone(), Ok(("3", json!(3))));
-    check("add", ("", json!({ "a": 1 })), default, Ok(("11", json!(11))));
-    check("times", ("nothing of use", none.clone()), none.clone(), Ok(("7", json!(7))));
-    check("times", ("", json!({ "n": 3 })), none.clone(), Ok(("3", json!(3))));
+    check(
+        "add",
+        ("", json!({ "a": 1, "b": 2 })),
+        default.clone(),
+        Ok(("3", json!(3))),
+    );
+    check(
+        "add",
+        ("", json!({ "a": 1 })),
+        default,
+        Ok(("11", json!(11))),
+    );
+    check(
+        "times",
+        ("nothing of use", none.clone()),
+        none.clone(),
+        Ok(("7", json!(7))),
+    );
+    check(
+        "times",
+        ("", json!({ "n": 3 })),
+        none.clone(),
+        Ok(("3", json!(3))),
+    );
     // A `result` says how it ended.
-    check("nonempty", ("x", none.clone()), none.clone(), Ok(("x", json!("x"))));
+    check(
+        "nonempty",
+        ("x", none.clone()),
+        none.clone(),
+        Ok(("x", json!("x"))),
+    );
     check("nonempty", ("", none.clone()), none.clone(), Err("text"));
-    check("even", ("4", none.clone()), none.clone(), Ok(("", none.clone())));
+    check(
+        "even",
+        ("4", none.clone()),
+        none.clone(),
+        Ok(("", none.clone())),
+    );
     check("even", ("3", none.clone()), none.clone(), Err("3"));
-    check("nothing", ("x", none.clone()), none.clone(), Ok(("", none.clone())));
-    check("tools:math/basic@1.0.0#add", ("", json!({ "a": 1, "b": 2 })), none.clone(), Ok(("3", json!(3))));
+    check(
+        "nothing",
+        ("x", none.clone()),
+        none.clone(),
+        Ok(("", none.clone())),
+    );
+    check(
+        "tools:math/basic@1.0.0#add",
+        ("", json!({ "a": 1, "b": 2 })),
+        none.clone(),
+        Ok(("3", json!(3))),
+    );
 }
 
 #[test]
@@ -182,8 +341,15 @@ fn the_newest_output_or_the_planned_task_comes_before_the_news() {
     call.news = vec![message("news", None)];
     call.outputs = vec![message("older", None), message("newest", None)];
     assert_eq!(output(run(call.clone()).result).unwrap().content, "newest");
-    let task = Task { text: "do it".into(), action: None };
-    call.entry = Entry::Run { action: "A".into(), index: 0, task: Some(task) };
+    let task = Task {
+        text: "do it".into(),
+        action: None,
+    };
+    call.entry = Entry::Run {
+        action: "A".into(),
+        index: 0,
+        task: Some(task),
+    };
     assert_eq!(output(run(call).result).unwrap().content, "do it");
 }
 
@@ -191,22 +357,54 @@ fn the_newest_output_or_the_planned_task_comes_before_the_news() {
 fn limits_and_faults_are_those_of_any_action() {
     let tools = tools();
     let fault = |function: &str, limits: Limits, content: &str| {
-        let plugin = Plugin { limits, ..calling(function, Value::Null) };
+        let plugin = Plugin {
+            limits,
+            ..calling(function, Value::Null)
+        };
         made(&tools, plugin, message(content, None)).unwrap_err()
     };
     let boom = fault("boom", limits(), "");
     assert_eq!((boom.kind, boom.backtrace.len()), (FaultKind::Trap, 1));
-    assert!(boom.backtrace[0].starts_with("deep "), "{:?}", boom.backtrace);
-    let spin = Limits { cpu: std::time::Duration::from_millis(50), ..limits() };
+    assert!(
+        boom.backtrace[0].starts_with("deep "),
+        "{:?}",
+        boom.backtrace
+    );
+    let spin = Limits {
+        cpu: std::time::Duration::from_millis(50),
+        ..limits()
+    };
     assert_eq!(fault("spin", spin, "").kind, FaultKind::Cpu);
-    assert_eq!(fault("spin", Limits { fuel: Some(1000), ..limits() }, "").kind, FaultKind::Fuel);
-    let narrow = Limits { output_bytes: 10, ..limits() };
-    assert_eq!(fault("echo", narrow, "more than ten bytes").kind, FaultKind::OutputLimit);
+    assert_eq!(
+        fault(
+            "spin",
+            Limits {
+                fuel: Some(1000),
+                ..limits()
+            },
+            ""
+        )
+        .kind,
+        FaultKind::Fuel
+    );
+    let narrow = Limits {
+        output_bytes: 10,
+        ..limits()
+    };
+    assert_eq!(
+        fault("echo", narrow, "more than ten bytes").kind,
+        FaultKind::OutputLimit
+    );
     let mut plugin = calling("add", json!({ "args": { "a": 1, "b": 2 } }));
-    plugin.output_schema = Some(strata_host::plugin::Schema::compile(&json!({ "type": "string" })).unwrap());
+    plugin.output_schema =
+        Some(strata_host::plugin::Schema::compile(&json!({ "type": "string" })).unwrap());
     let broken = made(&tools, plugin, message("", None)).unwrap_err();
     assert_eq!(broken.kind, FaultKind::OutputInvalid);
-    assert!(broken.message.contains("breaks `output_schema`"), "{}", broken.message);
+    assert!(
+        broken.message.contains("breaks `output_schema`"),
+        "{}",
+        broken.message
+    );
 }
 
 #[test]
@@ -216,7 +414,11 @@ fn what_cannot_be_called_is_found_when_the_component_is_loaded() {
     let loaded = SANDBOX.load_plain(digest_of(&tools), &tools, how).unwrap();
     assert!(!loaded.exports.handler);
     let check = |function: &str, config: Value, expected: Result<(), &str>| {
-        let got = SANDBOX.check_function((&loaded.digest, Metering::Plain), function, &Json::from(config));
+        let got = SANDBOX.check_function(
+            (&loaded.digest, Metering::Plain),
+            function,
+            &Json::from(config),
+        );
         match (got, expected) {
             (Ok(()), Ok(())) => {}
             (Err(error), Err(part)) => assert!(error.to_string().contains(part), "{error}"),
@@ -224,14 +426,45 @@ fn what_cannot_be_called_is_found_when_the_component_is_loaded() {
         }
     };
     check("add", Value::Null, Ok(()));
-    check("add", json!({ "args": { "a": 1 }, "defaults": { "b": 2 } }), Ok(()));
-    check("adds", Value::Null, Err("the component has no function `adds`; it has `add`, `boom`, `bytes`"));
-    check("open", Value::Null, Err("cannot call `open`: its result has a resource in it"));
-    check("add", json!({ "args": { "c": 1 } }), Err("`args` has `c`, but the function's parameters are `a`, `b`"));
-    check("add", json!({ "args": { "a": "x" } }), Err("`a` in `args`: expected a whole number"));
-    check("add", json!({ "a": 1 }), Err("unknown field `a`, expected `args` or `defaults`"));
-    check("add", json!([1]), Err("cannot call `add` with this `config`"));
-    let as_action = SANDBOX.load(&tools, Metering::Plain).unwrap_err().to_string();
+    check(
+        "add",
+        json!({ "args": { "a": 1 }, "defaults": { "b": 2 } }),
+        Ok(()),
+    );
+    check(
+        "adds",
+        Value::Null,
+        Err("the component has no function `adds`; it has `add`, `boom`, `bytes`"),
+    );
+    check(
+        "open",
+        Value::Null,
+        Err("cannot call `open`: its result has a resource in it"),
+    );
+    check(
+        "add",
+        json!({ "args": { "c": 1 } }),
+        Err("`args` has `c`, but the function's parameters are `a`, `b`"),
+    );
+    check(
+        "add",
+        json!({ "args": { "a": "x" } }),
+        Err("`a` in `args`: expected a whole number"),
+    );
+    check(
+        "add",
+        json!({ "a": 1 }),
+        Err("unknown field `a`, expected `args` or `defaults`"),
+    );
+    check(
+        "add",
+        json!([1]),
+        Err("cannot call `add` with this `config`"),
+    );
+    let as_action = SANDBOX
+        .load(&tools, Metering::Plain)
+        .unwrap_err()
+        .to_string();
     assert!(as_action.contains("so it is not an action"), "{as_action}");
     assert!(as_action.contains("`function = \"…\"`"), "{as_action}");
 }

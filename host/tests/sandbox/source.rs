@@ -16,7 +16,8 @@ const SHAPES: &[u8] = &[
 ];
 /// Lines of `a.rs`: 42 for four bytes from 2 on.
 const LINES: &[u8] = &[
-    49, 0, 0, 0, 4, 0, 28, 0, 0, 0, 1, 1, 1, 0xfb, 14, 13, 0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1, //
+    49, 0, 0, 0, 4, 0, 28, 0, 0, 0, 1, 1, 1, 0xfb, 14, 13, 0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0,
+    1, //
     0, b'a', b'.', b'r', b's', 0, 0, 0, 0, 0, //
     0, 5, 2, 2, 0, 0, 0, 3, 41, 1, 2, 4, 0, 1, 1,
 ];
@@ -37,14 +38,24 @@ fn fault(code: &str, sections: &[(&str, &[u8])]) -> Fault {
         Ok(text) if text.chars().all(char::is_alphanumeric) => text.to_owned(),
         _ => bytes.iter().map(|byte| format!("\\{byte:02x}")).collect(),
     };
-    let custom = |(name, bytes): &(&str, &[u8])| format!("(@custom \"{name}\" (after last) \"{}\")", escaped(bytes));
+    let custom = |(name, bytes): &(&str, &[u8])| {
+        format!("(@custom \"{name}\" (after last) \"{}\")", escaped(bytes))
+    };
     let sections: String = sections.iter().map(custom).collect();
     let text = format!(
         r#"(component (core module $m {code} {sections}) (core instance $i (instantiate $m))
             (func (export "boom") (canon lift (core func $i "boom"))))"#
     );
     let component = wat::parse_str(text).expect("the component's text is right");
-    run(call(&component, Plugin { function: Some("boom".into()), ..plugin(limits()) })).result.expect_err("it fails")
+    run(call(
+        &component,
+        Plugin {
+            function: Some("boom".into()),
+            ..plugin(limits())
+        },
+    ))
+    .result
+    .expect_err("it fails")
 }
 
 fn unit(entries: &[u8]) -> Vec<u8> {
@@ -54,7 +65,10 @@ fn unit(entries: &[u8]) -> Vec<u8> {
 }
 
 fn numbers(numbers: &[u32]) -> Vec<u8> {
-    numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+    numbers
+        .iter()
+        .flat_map(|number| number.to_le_bytes())
+        .collect()
 }
 
 /// One function, with another one inlined into it so many times over: `outer` and `inner`, in these places.
@@ -75,12 +89,22 @@ fn inlined(levels: usize, (outer, inner): ([u32; 2], [u32; 2])) -> Vec<u8> {
 #[test]
 fn a_fault_names_inlined_functions_and_their_lines() {
     let info = inlined(1, ([2, 4], [2, 2]));
-    let sections: [(&str, &[u8]); 4] =
-        [(".debug_abbrev", SHAPES), (".debug_info", &info), (".debug_line", LINES), (".debug_str", b"outer\0inner\0")];
-    assert_eq!(fault(FAILS, &sections).backtrace, ["inner (/src/a.rs:42)", "outer (/src/a.rs:7)"]);
+    let sections: [(&str, &[u8]); 4] = [
+        (".debug_abbrev", SHAPES),
+        (".debug_info", &info),
+        (".debug_line", LINES),
+        (".debug_str", b"outer\0inner\0"),
+    ];
+    assert_eq!(
+        fault(FAILS, &sections).backtrace,
+        ["inner (/src/a.rs:42)", "outer (/src/a.rs:7)"]
+    );
     // Each is made do without.
     let lost = |without: usize| {
-        let kept: Vec<_> = (0..4).filter(|i| *i != without).map(|i| sections[i]).collect();
+        let kept: Vec<_> = (0..4)
+            .filter(|i| *i != without)
+            .map(|i| sections[i])
+            .collect();
         fault(FAILS, &kept).backtrace
     };
     assert!(lost(0)[0].starts_with("f (m+0x"), "{:?}", lost(0));
@@ -93,18 +117,33 @@ fn a_fault_names_inlined_functions_and_their_lines() {
 fn long_names_and_many_levels_make_no_large_fault() {
     let short = |fault: &Fault| {
         let bytes: usize = fault.backtrace.iter().map(String::len).sum();
-        assert!(!fault.backtrace.is_empty() && fault.backtrace.len() <= 32, "{}", fault.backtrace.len());
+        assert!(
+            !fault.backtrace.is_empty() && fault.backtrace.len() <= 32,
+            "{}",
+            fault.backtrace.len()
+        );
         assert!(bytes < 80 << 10, "{bytes}");
         assert!(fault.message.contains("unreachable"), "{}", fault.message);
     };
     let long = [b"outer\0", "é".repeat(100_000).as_bytes(), b"\0"].concat();
     let info = inlined(60, ([0, 0x1000], [0, 0x1000]));
-    let sections: [(&str, &[u8]); 3] = [(".debug_abbrev", SHAPES), (".debug_info", &info), (".debug_str", &long)];
+    let sections: [(&str, &[u8]); 3] = [
+        (".debug_abbrev", SHAPES),
+        (".debug_info", &info),
+        (".debug_str", &long),
+    ];
     let told = fault(RECURSES, &sections);
     short(&told);
-    assert!(told.backtrace[0].starts_with("éé") && told.backtrace[0].contains("é… ("), "{}", told.backtrace[0]);
+    assert!(
+        told.backtrace[0].starts_with("éé") && told.backtrace[0].contains("é… ("),
+        "{}",
+        told.backtrace[0]
+    );
     // Names that need no debug information, as long as a module may have them.
-    short(&fault(&RECURSES.replace("$f", &format!("${}", "f".repeat(99_000))), &[]));
+    short(&fault(
+        &RECURSES.replace("$f", &format!("${}", "f".repeat(99_000))),
+        &[],
+    ));
     let mangled = format!("$_RI{}", "C1aNtB2_".repeat(10_000));
     short(&fault(&RECURSES.replace("$f", &mangled), &[]));
 }
@@ -112,7 +151,11 @@ fn long_names_and_many_levels_make_no_large_fault() {
 #[test]
 fn debug_information_that_refers_to_itself_over_and_over_is_read_only_so_far() {
     // 20,000 units with the same 20,000 ranges, none of which has the code.
-    let ranges = [numbers(&[0x10_0000, 0x10_0001]).repeat(20_000), numbers(&[0, 0])].concat();
+    let ranges = [
+        numbers(&[0x10_0000, 0x10_0001]).repeat(20_000),
+        numbers(&[0, 0]),
+    ]
+    .concat();
     let units = unit(&[&[5][..], &numbers(&[0])].concat()).repeat(20_000);
     // What comes after them is beyond what is read.
     let info = [units, inlined(1, ([0, 0x1000], [0, 0x1000]))].concat();
@@ -123,7 +166,11 @@ fn debug_information_that_refers_to_itself_over_and_over_is_read_only_so_far() {
         (".debug_str", b"outer\0inner\0"),
     ];
     let told = fault(FAILS, &sections);
-    assert!(told.backtrace[0].starts_with("f (m+0x"), "{:?}", told.backtrace);
+    assert!(
+        told.backtrace[0].starts_with("f (m+0x"),
+        "{:?}",
+        told.backtrace
+    );
 }
 
 #[test]
@@ -146,8 +193,12 @@ fn more_debug_information_than_is_kept_is_as_good_as_none() {
 #[test]
 fn damaged_debug_information_is_read_as_far_as_it_makes_sense() {
     let info = inlined(1, ([2, 4], [2, 2]));
-    let sections: [(&str, &[u8]); 4] =
-        [(".debug_abbrev", SHAPES), (".debug_info", &info), (".debug_line", LINES), (".debug_str", b"outer\0inner\0")];
+    let sections: [(&str, &[u8]); 4] = [
+        (".debug_abbrev", SHAPES),
+        (".debug_info", &info),
+        (".debug_line", LINES),
+        (".debug_str", b"outer\0inner\0"),
+    ];
     for (at, (_, whole)) in sections.iter().enumerate() {
         for i in 0..whole.len() {
             let mut damaged = whole.to_vec();

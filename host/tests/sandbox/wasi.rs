@@ -34,9 +34,20 @@ fn clocks_begin_at_a_recorded_moment_and_go_on_by_what_the_guest_does() {
 
 #[test]
 fn a_sleep_is_wall_time_and_ended_by_the_timeout() {
-    let guest = wasi_worker("", "(call $wasi_block (call $wasi_alarm (i64.const 3600000000000))) unreachable");
+    let guest = wasi_worker(
+        "",
+        "(call $wasi_block (call $wasi_alarm (i64.const 3600000000000))) unreachable",
+    );
     let timeout = Duration::from_millis(100);
-    let fault = run_within(Limits { timeout, ..limits() }, &guest).result.unwrap_err();
+    let fault = run_within(
+        Limits {
+            timeout,
+            ..limits()
+        },
+        &guest,
+    )
+    .result
+    .unwrap_err();
     assert_eq!(fault.kind, FaultKind::Timeout);
 }
 
@@ -74,7 +85,9 @@ fn files_are_written_with_the_action_or_not_at_all() {
         let left = |name: &str| fs::read_to_string(home.path().join(name)).ok();
         assert_eq!(left("same").as_deref(), Some("same"));
         match (got, expected) {
-            (Ok(_), Ok(())) => assert_eq!((left("new").as_deref(), left("old")), (Some("guest"), None)),
+            (Ok(_), Ok(())) => {
+                assert_eq!((left("new").as_deref(), left("old")), (Some("guest"), None))
+            }
             (Err((kind, message)), Err((expected, part))) => {
                 assert_eq!(kind, expected, "{message}");
                 assert!(message.contains(part), "{message}");
@@ -131,13 +144,19 @@ fn next_to(at: u32) -> String {
 #[test]
 fn a_directory_is_listed_sorted_and_with_what_is_in_it() {
     let steps = [4096, 4098, 4100, 4102].map(next_to).concat();
-    let guest = wasi_worker("", &format!("{LIST} {steps} (call $ok (i32.const 4096) (i32.const 6))"));
+    let guest = wasi_worker(
+        "",
+        &format!("{LIST} {steps} (call $ok (i32.const 4096) (i32.const 6))"),
+    );
     let home = tempfile::tempdir().unwrap();
     fs::write(home.path().join("z"), "").unwrap();
     fs::create_dir(home.path().join("m")).unwrap();
     fs::write(home.path().join("a"), "").unwrap();
     for access in [Access::Read, Access::Write] {
-        assert_eq!(told(&guest, dirs(&[(home.path(), "/in", access)])), Ok("a6m3z6".into()));
+        assert_eq!(
+            told(&guest, dirs(&[(home.path(), "/in", access)])),
+            Ok("a6m3z6".into())
+        );
     }
 }
 
@@ -159,7 +178,13 @@ fn a_guest_holds_so_many_listings_and_no_more() {
     let check = |files: usize, expected: &str| {
         let home = tempfile::tempdir().unwrap();
         (0..files).for_each(|i| fs::write(home.path().join(i.to_string()), "").unwrap());
-        assert_eq!(told(&wasi_worker("", &run), dirs(&[(home.path(), "/in", Access::Read)])), Ok(expected.into()));
+        assert_eq!(
+            told(
+                &wasi_worker("", &run),
+                dirs(&[(home.path(), "/in", Access::Read)])
+            ),
+            Ok(expected.into())
+        );
     };
     check(0, "EB0");
     check(1, "EB0");
@@ -191,7 +216,10 @@ fn a_guest_has_so_many_files_open_and_no_more() {
     for access in [Access::Read, Access::Write] {
         let home = tempfile::tempdir().unwrap();
         fs::write(home.path().join("new"), "").unwrap();
-        assert_eq!(told(&guest, dirs(&[(home.path(), "/in", access)])), Ok(expected.clone()));
+        assert_eq!(
+            told(&guest, dirs(&[(home.path(), "/in", access)])),
+            Ok(expected.clone())
+        );
     }
 }
 
@@ -229,19 +257,37 @@ fn a_directory_grows_no_larger_than_granted_whatever_a_guest_writes_with() {
             (got, _) => panic!("{got:?}"),
         }
     };
-    let full = "would hold 12 bytes, and 11 bytes are granted; raise `max_size` of `/out` in `allow.dirs`";
+    let full =
+        "would hold 12 bytes, and 11 bytes are granted; raise `max_size` of `/out` in `allow.dirs`";
     check(&far_writer(0, OK), Some(12), Ok(()));
     check(&far_writer(0, OK), Some(11), Err(full));
     let ended = "ended as the directory came to hold more than 11 bytes; raise `max_size` of `/out` in `allow.dirs`";
     check(&far_writer(0, SPIN), Some(11), Err(ended));
     // What holds too much already may be changed, and not grow.
-    check(&far_writer(0, OK), Some(3), Err("would hold 12 bytes, and 7 bytes are granted"));
-    let far = "all writable directories together: ended as the directory came to hold more than 256 MiB";
+    check(
+        &far_writer(0, OK),
+        Some(3),
+        Err("would hold 12 bytes, and 7 bytes are granted"),
+    );
+    let far =
+        "all writable directories together: ended as the directory came to hold more than 256 MiB";
     check(&far_writer(300 * MIB, SPIN), None, Err(far));
-    check(&far_writer(300 * MIB, OK), None, Err("and 256 MiB are granted"));
-    check(&far_writer(100 * MIB, OK), None, Err("an action writes and replaces at most 64 MiB of files"));
+    check(
+        &far_writer(300 * MIB, OK),
+        None,
+        Err("and 256 MiB are granted"),
+    );
+    check(
+        &far_writer(100 * MIB, OK),
+        None,
+        Err("an action writes and replaces at most 64 MiB of files"),
+    );
     // A file that is removed while it is open takes room nevertheless, until it is closed.
-    check(&removed_writer(20 * MIB, SPIN), Some(10 * MIB), Err("more than 10 MiB; raise `max_size` of `/out`"));
+    check(
+        &removed_writer(20 * MIB, SPIN),
+        Some(10 * MIB),
+        Err("more than 10 MiB; raise `max_size` of `/out`"),
+    );
     check(&removed_writer(300 * MIB, SPIN), None, Err(far));
 }
 
@@ -256,8 +302,16 @@ fn a_pipe_is_not_opened_and_nobody_waits_for_its_other_end() {
     let guest = wasi_worker(items, run);
     for access in [Access::Read, Access::Write] {
         let home = tempfile::tempdir().unwrap();
-        rustix::fs::mkfifoat(rustix::fs::CWD, home.path().join("pipe"), rustix::fs::Mode::RWXU).unwrap();
-        assert_eq!(told(&guest, dirs(&[(home.path(), "/in", access)])), Ok("guest".into()));
+        rustix::fs::mkfifoat(
+            rustix::fs::CWD,
+            home.path().join("pipe"),
+            rustix::fs::Mode::RWXU,
+        )
+        .unwrap();
+        assert_eq!(
+            told(&guest, dirs(&[(home.path(), "/in", access)])),
+            Ok("guest".into())
+        );
     }
 }
 
@@ -289,15 +343,24 @@ fn a_directory_that_is_too_large_to_be_copied_is_not_lent() {
     let check = |fill: &dyn Fn(&std::path::Path)| {
         let home = tempfile::tempdir().unwrap();
         fill(home.path());
-        let (kind, message) = told(&guest, dirs(&[(home.path(), "/out", Access::Write)])).unwrap_err();
+        let (kind, message) =
+            told(&guest, dirs(&[(home.path(), "/out", Access::Write)])).unwrap_err();
         assert_eq!(kind, FaultKind::Host);
         assert_eq!(
             message,
             "cannot stage `/out`: it holds more than 256 MiB or 10000 files; grant a smaller directory"
         );
-        assert!(told(&guest, dirs(&[(home.path(), "/out", Access::Read)])).is_ok(), "what is only read is not copied");
+        assert!(
+            told(&guest, dirs(&[(home.path(), "/out", Access::Read)])).is_ok(),
+            "what is only read is not copied"
+        );
     };
-    check(&|home| fs::File::create(home.join("large")).unwrap().set_len(300 << 20).unwrap());
+    check(&|home| {
+        fs::File::create(home.join("large"))
+            .unwrap()
+            .set_len(300 << 20)
+            .unwrap()
+    });
     check(&|home| (0..=10_000).for_each(|i| fs::write(home.join(i.to_string()), "").unwrap()));
 }
 
@@ -307,7 +370,11 @@ fn a_directory_that_is_nested_too_deep_is_not_copied() {
     let check = |levels: usize, expected: Result<String, (FaultKind, String)>| {
         let home = tempfile::tempdir().unwrap();
         fs::create_dir_all(home.path().join("d/".repeat(levels))).unwrap();
-        assert_eq!(told(&guest, dirs(&[(home.path(), "/out", Access::Write)])), expected, "{levels}");
+        assert_eq!(
+            told(&guest, dirs(&[(home.path(), "/out", Access::Write)])),
+            expected,
+            "{levels}"
+        );
     };
     check(63, Ok("guest".into()));
     let deep = "cannot stage `/out`: the directory is nested deeper than 64 levels";
@@ -318,11 +385,27 @@ fn a_directory_that_is_nested_too_deep_is_not_copied() {
 fn copying_directories_is_wall_time_too() {
     let home = tempfile::tempdir().unwrap();
     (0..300).for_each(|i| fs::write(home.path().join(i.to_string()), "old").unwrap());
-    let mut plugin = plugin(Limits { timeout: Duration::ZERO, ..limits() });
+    let mut plugin = plugin(Limits {
+        timeout: Duration::ZERO,
+        ..limits()
+    });
     plugin.grants = dirs(&[(home.path(), "/out", Access::Write)]);
     let guest = wasi_worker("", "(call $ok (i32.const 640) (i32.const 5))");
     let fault = run(call(&guest, plugin)).result.unwrap_err();
-    assert_eq!((fault.kind, fault.hope), (FaultKind::Timeout, Hope::Retryable));
-    assert!(fault.message.contains("; raise `limits.timeout`"), "{}", fault.message);
-    assert!(fault.message.ends_with("\nits directories were still being copied"), "{}", fault.message);
+    assert_eq!(
+        (fault.kind, fault.hope),
+        (FaultKind::Timeout, Hope::Retryable)
+    );
+    assert!(
+        fault.message.contains("; raise `limits.timeout`"),
+        "{}",
+        fault.message
+    );
+    assert!(
+        fault
+            .message
+            .ends_with("\nits directories were still being copied"),
+        "{}",
+        fault.message
+    );
 }

@@ -24,7 +24,12 @@ impl Action for AskEach {
 
     fn run(cx: &Context<Config>) -> Result<Output<Vec<String>>, Failure> {
         let ask = |question: &String| Ok(llm::ask(question)?.text.trim().to_owned());
-        let answers: Vec<String> = cx.config.questions.iter().map(ask).collect::<Result<_, Failure>>()?;
+        let answers: Vec<String> = cx
+            .config
+            .questions
+            .iter()
+            .map(ask)
+            .collect::<Result<_, Failure>>()?;
         Ok(Output::new(answers.join("\n\n")).data(answers))
     }
 }

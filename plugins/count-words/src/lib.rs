@@ -43,8 +43,14 @@ impl Action for CountWords {
         let mut dealt: Dealt = cx.data()?;
         let name = &cx.role.name;
         let share = dealt.shares.remove(name);
-        let share = share.ok_or_else(|| Failure::error(format!("counting words: there is no share for `{name}`")))?;
-        let mut counts = Counts { files: BTreeMap::new(), skipped: Vec::new(), words: BTreeMap::new() };
+        let share = share.ok_or_else(|| {
+            Failure::error(format!("counting words: there is no share for `{name}`"))
+        })?;
+        let mut counts = Counts {
+            files: BTreeMap::new(),
+            skipped: Vec::new(),
+            words: BTreeMap::new(),
+        };
         for path in share {
             match String::from_utf8(files::read(&path)?) {
                 Ok(text) if !text.contains('\0') => {
@@ -54,8 +60,15 @@ impl Action for CountWords {
                 _ => counts.skipped.push(path),
             }
         }
-        let sum: u32 = counts.files.values().fold(0, |sum, count| sum.saturating_add(*count));
-        let text = format!("{sum} words in {} files, {} of them different", counts.files.len(), counts.words.len());
+        let sum: u32 = counts
+            .files
+            .values()
+            .fold(0, |sum, count| sum.saturating_add(*count));
+        let text = format!(
+            "{sum} words in {} files, {} of them different",
+            counts.files.len(),
+            counts.words.len()
+        );
         Ok(Output::new(text).data(counts))
     }
 }
@@ -77,7 +90,9 @@ fn count(text: &str, words: &mut BTreeMap<String, u32>) -> Result<u32, Failure> 
         let count = words.entry(word.to_lowercase()).or_default();
         *count = count.saturating_add(1);
         if words.len() > MAX_WORDS {
-            return Err(Failure::error(format!("counting words: there are more than {MAX_WORDS} different ones")));
+            return Err(Failure::error(format!(
+                "counting words: there are more than {MAX_WORDS} different ones"
+            )));
         }
     }
     Ok(sum)

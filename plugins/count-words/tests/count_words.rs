@@ -7,7 +7,10 @@ use strata_action::{Action, FailureKind, Message};
 
 fn call(files: &[&str]) -> Call {
     let data = Some(json!({ "shares": { "Tester": files, "Other": ["/in/other"] } }).to_string());
-    Call::new().message(Message { data, ..Message::new("DealFiles", "") })
+    Call::new().message(Message {
+        data,
+        ..Message::new("DealFiles", "")
+    })
 }
 
 #[test]
@@ -22,7 +25,10 @@ fn words_are_counted_whatever_stands_between_them() {
     ];
     for (text, sum, words) in cases {
         let mut host = Host::new().file("/in/x", text);
-        let data = host.run::<CountWords>(call(&["/in/x"])).expect("counted").data;
+        let data = host
+            .run::<CountWords>(call(&["/in/x"]))
+            .expect("counted")
+            .data;
         assert_eq!(
             serde_json::to_value(data).expect("json"),
             json!({ "files": { "/in/x": sum }, "skipped": [], "words": words }),
@@ -33,27 +39,53 @@ fn words_are_counted_whatever_stands_between_them() {
 
 #[test]
 fn files_are_counted_apart_and_those_without_text_are_left_out() {
-    let mut host =
-        Host::new().file("/in/a", "one two").file("/in/b", "two").file("/in/c", "a\0b").file("/in/d", b"\xff");
-    let output = host.run::<CountWords>(call(&["/in/a", "/in/b", "/in/c", "/in/d"])).expect("counted");
+    let mut host = Host::new()
+        .file("/in/a", "one two")
+        .file("/in/b", "two")
+        .file("/in/c", "a\0b")
+        .file("/in/d", b"\xff");
+    let output = host
+        .run::<CountWords>(call(&["/in/a", "/in/b", "/in/c", "/in/d"]))
+        .expect("counted");
     assert_eq!(output.content, "3 words in 2 files, 2 of them different");
     assert_eq!(output.data.expect("data").skipped, ["/in/c", "/in/d"]);
-    assert_eq!(host.run::<CountWords>(call(&[])).expect("counted").content, "0 words in 0 files, 0 of them different");
+    assert_eq!(
+        host.run::<CountWords>(call(&[])).expect("counted").content,
+        "0 words in 0 files, 0 of them different"
+    );
 }
 
 #[test]
 fn what_cannot_be_counted_is_refused() {
     let many: String = (0..50_001).map(|i| format!("w{i} ")).collect();
     let cases = [
-        (Host::new().file("/in/x", &many), call(&["/in/x"]), FailureKind::Error, "more than 50000 different"),
-        (Host::new(), call(&["/etc/passwd"]), FailureKind::Denied, "/etc/passwd"),
+        (
+            Host::new().file("/in/x", &many),
+            call(&["/in/x"]),
+            FailureKind::Error,
+            "more than 50000 different",
+        ),
         (
             Host::new(),
-            Call::new().message(Message { data: Some("{\"shares\":{}}".into()), ..Message::new("DealFiles", "") }),
+            call(&["/etc/passwd"]),
+            FailureKind::Denied,
+            "/etc/passwd",
+        ),
+        (
+            Host::new(),
+            Call::new().message(Message {
+                data: Some("{\"shares\":{}}".into()),
+                ..Message::new("DealFiles", "")
+            }),
             FailureKind::Error,
             "no share for `Tester`",
         ),
-        (Host::new(), Call::new().news("x"), FailureKind::Error, "carries none"),
+        (
+            Host::new(),
+            Call::new().news("x"),
+            FailureKind::Error,
+            "carries none",
+        ),
     ];
     for (mut host, call, kind, expected) in cases {
         let failure = host.run::<CountWords>(call).expect_err(expected);
@@ -64,6 +96,7 @@ fn what_cannot_be_counted_is_refused() {
 
 #[test]
 fn the_schema_is_json() {
-    let schema: Value = serde_json::from_str(CountWords::OUTPUT_SCHEMA.expect("a schema")).expect("json");
+    let schema: Value =
+        serde_json::from_str(CountWords::OUTPUT_SCHEMA.expect("a schema")).expect("json");
     assert_eq!(schema["type"], "object");
 }

@@ -44,16 +44,33 @@ impl Action for DealFiles {
     fn run(cx: &Context<Config>) -> Result<Output<Dealt>, Failure> {
         let Config { directory, workers } = &cx.config;
         if workers.is_empty() {
-            return Err(Failure::error("dealing files: the config names no `workers`"));
+            return Err(Failure::error(
+                "dealing files: the config names no `workers`",
+            ));
         }
         let mut found = Vec::new();
         list(directory.trim_end_matches('/'), 0, &mut found)?;
         let share = |(i, worker): (usize, &String)| {
             // In turns, so that neighbours, which are often alike, do not end in one hand.
-            (worker.clone(), found.iter().skip(i).step_by(workers.len()).cloned().collect())
+            (
+                worker.clone(),
+                found
+                    .iter()
+                    .skip(i)
+                    .step_by(workers.len())
+                    .cloned()
+                    .collect(),
+            )
         };
-        let dealt = Dealt { shares: workers.iter().enumerate().map(share).collect() };
-        Ok(Output::new(format!("dealt {} files to {} workers", found.len(), workers.len())).data(dealt))
+        let dealt = Dealt {
+            shares: workers.iter().enumerate().map(share).collect(),
+        };
+        Ok(Output::new(format!(
+            "dealt {} files to {} workers",
+            found.len(),
+            workers.len()
+        ))
+        .data(dealt))
     }
 }
 
@@ -69,7 +86,9 @@ fn list(directory: &str, depth: usize, found: &mut Vec<String>) -> Result<(), Fa
         let path = format!("{directory}/{name}");
         match path.strip_suffix('/') {
             Some(inner) => list(inner, depth + 1, found)?,
-            None if found.len() == MAX_FILES => return refuse(format!("there are more than {MAX_FILES} files")),
+            None if found.len() == MAX_FILES => {
+                return refuse(format!("there are more than {MAX_FILES} files"));
+            }
             None => found.push(path),
         }
     }

@@ -6,15 +6,27 @@ use strata_action::testing::{Call, Host};
 use strata_action::{Action, FailureKind};
 
 fn call(workers: &[&str]) -> Call {
-    Call::new().news("count").config(json!({ "directory": "/in/", "workers": workers }))
+    Call::new()
+        .news("count")
+        .config(json!({ "directory": "/in/", "workers": workers }))
 }
 
 #[test]
 fn files_are_dealt_in_turns_and_nobody_is_forgotten() {
-    let mut host = Host::new().file("/in/c", "").file("/in/a", "").file("/in/b/x", "").file("/in/b/y", "");
+    let mut host = Host::new()
+        .file("/in/c", "")
+        .file("/in/a", "")
+        .file("/in/b/x", "")
+        .file("/in/b/y", "");
     let cases = [
-        (&["W1", "W2", "W3"][..], json!({ "W1": ["/in/a", "/in/c"], "W2": ["/in/b/x"], "W3": ["/in/b/y"] })),
-        (&["W"], json!({ "W": ["/in/a", "/in/b/x", "/in/b/y", "/in/c"] })),
+        (
+            &["W1", "W2", "W3"][..],
+            json!({ "W1": ["/in/a", "/in/c"], "W2": ["/in/b/x"], "W3": ["/in/b/y"] }),
+        ),
+        (
+            &["W"],
+            json!({ "W": ["/in/a", "/in/b/x", "/in/b/y", "/in/c"] }),
+        ),
         (
             &["1", "2", "3", "4", "5"],
             json!({ "1": ["/in/a"], "2": ["/in/b/x"], "3": ["/in/b/y"], "4": ["/in/c"], "5": [] }),
@@ -22,18 +34,31 @@ fn files_are_dealt_in_turns_and_nobody_is_forgotten() {
     ];
     for (workers, shares) in cases {
         let output = host.run::<DealFiles>(call(workers)).expect("dealt");
-        assert_eq!(output.content, format!("dealt 4 files to {} workers", workers.len()));
-        assert_eq!(serde_json::to_value(output.data).expect("json"), json!({ "shares": shares }));
+        assert_eq!(
+            output.content,
+            format!("dealt 4 files to {} workers", workers.len())
+        );
+        assert_eq!(
+            serde_json::to_value(output.data).expect("json"),
+            json!({ "shares": shares })
+        );
     }
 }
 
 #[test]
 fn what_cannot_be_dealt_is_refused() {
     let full = (0..10_001).fold(Host::new(), |host, i| host.file(&format!("/in/{i}"), ""));
-    let deep = (0..20).fold(Host::new(), |host, i| host.file(&format!("/in{}/x", "/d".repeat(i)), ""));
+    let deep = (0..20).fold(Host::new(), |host, i| {
+        host.file(&format!("/in{}/x", "/d".repeat(i)), "")
+    });
     let cases = [
         (Host::new(), &["W"][..], FailureKind::Denied, "/in"),
-        (Host::new().file("/in/a", ""), &[], FailureKind::Error, "no `workers`"),
+        (
+            Host::new().file("/in/a", ""),
+            &[],
+            FailureKind::Error,
+            "no `workers`",
+        ),
         (full, &["W"], FailureKind::Error, "more than 10000 files"),
         (deep, &["W"], FailureKind::Error, "16 directories deep"),
     ];

@@ -59,7 +59,11 @@ impl Action for MergeCounts {
     const NEEDS: &'static [&'static str] = &["files"];
 
     fn run(cx: &Context<Config>) -> Result<Output<Sum>, Failure> {
-        let mut all = Counts { files: BTreeMap::new(), skipped: Vec::new(), words: BTreeMap::new() };
+        let mut all = Counts {
+            files: BTreeMap::new(),
+            skipped: Vec::new(),
+            words: BTreeMap::new(),
+        };
         for message in &cx.news {
             let counts: Counts = message.parse()?;
             all.skipped.extend(counts.skipped);
@@ -74,8 +78,16 @@ impl Action for MergeCounts {
         let Config { path, top } = &cx.config;
         files::write(path, table(&all, *top))?;
         let words = all.files.values().sum();
-        let sum = Sum { files: all.files.len(), words, different: all.words.len(), path: path.clone() };
-        let text = format!("{words} words in {} files, {} of them different: `{path}`", sum.files, sum.different);
+        let sum = Sum {
+            files: all.files.len(),
+            words,
+            different: all.words.len(),
+            path: path.clone(),
+        };
+        let text = format!(
+            "{words} words in {} files, {} of them different: `{path}`",
+            sum.files, sum.different
+        );
         Ok(Output::new(text).data(sum))
     }
 }
@@ -102,5 +114,7 @@ fn table(all: &Counts, top: usize) -> String {
 
 /// The name of a file may hold what ends a cell.
 fn cell(name: &str) -> String {
-    name.replace('\\', "\\\\").replace('|', "\\|").replace(char::is_control, " ")
+    name.replace('\\', "\\\\")
+        .replace('|', "\\|")
+        .replace(char::is_control, " ")
 }

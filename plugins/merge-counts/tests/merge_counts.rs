@@ -8,31 +8,61 @@ use strata_action::{Action, FailureKind, Message};
 fn call(counts: &[Value]) -> Call {
     let call = Call::new().config(json!({ "path": "/out/words.md", "top": 2 }));
     counts.iter().fold(call, |call, counts| {
-        call.message(Message { data: Some(counts.to_string()), ..Message::new("CountWords", "") })
+        call.message(Message {
+            data: Some(counts.to_string()),
+            ..Message::new("CountWords", "")
+        })
     })
 }
 
 #[test]
 fn counts_are_added_up_whoever_counted() {
-    let one = json!({ "files": { "/in/b": 3 }, "skipped": ["/in/x|y"], "words": { "the": 2, "fox": 1 } });
+    let one =
+        json!({ "files": { "/in/b": 3 }, "skipped": ["/in/x|y"], "words": { "the": 2, "fox": 1 } });
     let two = json!({ "files": { "/in/a": 3 }, "skipped": [], "words": { "the": 1, "crow": 1, "ant": 1 } });
     let none = json!({ "files": {}, "words": {} });
     let expected = "# Words\n\n| file | words |\n|---|---:|\n| /in/a | 3 |\n| /in/b | 3 |\n| /in/x\\|y | no text |\n\n\
         | word | times |\n|---|---:|\n| the | 3 |\n| ant | 1 |\n";
     for counts in [[&one, &two, &none], [&two, &none, &one]] {
         let mut host = Host::new().writable("/out");
-        let output = host.run::<MergeCounts>(call(&counts.map(Clone::clone))).expect("merged");
-        assert_eq!(output.content, "6 words in 2 files, 4 of them different: `/out/words.md`");
-        assert_eq!(output.data, Some(Sum { files: 2, words: 6, different: 4, path: "/out/words.md".into() }));
-        assert_eq!(String::from_utf8_lossy(host.content("/out/words.md").expect("a table")), expected);
+        let output = host
+            .run::<MergeCounts>(call(&counts.map(Clone::clone)))
+            .expect("merged");
+        assert_eq!(
+            output.content,
+            "6 words in 2 files, 4 of them different: `/out/words.md`"
+        );
+        assert_eq!(
+            output.data,
+            Some(Sum {
+                files: 2,
+                words: 6,
+                different: 4,
+                path: "/out/words.md".into()
+            })
+        );
+        assert_eq!(
+            String::from_utf8_lossy(host.content("/out/words.md").expect("a table")),
+            expected
+        );
     }
 }
 
 #[test]
 fn what_cannot_be_merged_is_refused() {
     let cases = [
-        (Host::new(), call(&[json!({ "files": {}, "words": {} })]), FailureKind::Denied, "/out/words.md"),
-        (Host::new().writable("/out"), call(&[json!({ "files": 1 })]), FailureKind::Error, "the data of message"),
+        (
+            Host::new(),
+            call(&[json!({ "files": {}, "words": {} })]),
+            FailureKind::Denied,
+            "/out/words.md",
+        ),
+        (
+            Host::new().writable("/out"),
+            call(&[json!({ "files": 1 })]),
+            FailureKind::Error,
+            "the data of message",
+        ),
     ];
     for (mut host, call, kind, expected) in cases {
         let failure = host.run::<MergeCounts>(call).expect_err(expected);

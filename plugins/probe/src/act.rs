@@ -5,7 +5,9 @@ use crate::steps::{Config, Deed, Leg, Planned};
 use serde_json::Value;
 use std::sync::atomic::{AtomicU32, Ordering};
 use strata_action::environment::{Emission, emit};
-use strata_action::{Failure, Hop, Message, Output, clock, env, files, http, human, llm, random, secrets, state};
+use strata_action::{
+    Failure, Hop, Message, Output, clock, env, files, http, human, llm, random, secrets, state,
+};
 
 /// What the steps are carried out for.
 #[derive(Clone, Copy, Debug)]
@@ -37,10 +39,17 @@ pub struct Deeds {
 /// Returns the failure of the first step that fails.
 pub fn act(config: &Config, scene: &Scene<'_>) -> Result<Deeds, Failure> {
     let mut deeds = Deeds::default();
-    for step in config.steps.iter().filter(|step| step.acts_in(scene.attempt)) {
+    for step in config
+        .steps
+        .iter()
+        .filter(|step| step.acts_in(scene.attempt))
+    {
         if let Deed::Fail { fail } = step.deed {
             if let Some(output) = excess::commit(fail, scene.action)? {
-                return Ok(Deeds { output: Some(output), ..deeds });
+                return Ok(Deeds {
+                    output: Some(output),
+                    ..deeds
+                });
             }
         } else {
             deeds.carry_out(&step.deed, scene)?;
@@ -52,7 +61,12 @@ pub fn act(config: &Config, scene: &Scene<'_>) -> Result<Deeds, Failure> {
 impl Deeds {
     fn carry_out(&mut self, deed: &Deed, scene: &Scene<'_>) -> Result<(), Failure> {
         match deed {
-            Deed::Say { say, data, to, route } => {
+            Deed::Say {
+                say,
+                data,
+                to,
+                route,
+            } => {
                 self.output = Some(Output {
                     content: self.fill_in(say, scene.news),
                     data: data.clone(),
@@ -60,16 +74,26 @@ impl Deeds {
                     route: route.iter().map(hop).collect(),
                 });
             }
-            Deed::Emit { emit: text, data, to, cause } => {
+            Deed::Emit {
+                emit: text,
+                data,
+                to,
+                cause,
+            } => {
                 let mut emission = Emission::new(text);
                 if let Some(data) = data {
                     emission = emission.data(data)?;
                 }
-                emit(&Emission { to: to.clone(), cause_by: cause.clone(), ..emission })?;
+                emit(&Emission {
+                    to: to.clone(),
+                    cause_by: cause.clone(),
+                    ..emission
+                })?;
             }
             Deed::Set { set, value, scope } => state::scope(scope).set(set, value)?,
             Deed::Get { get, scope } => {
-                self.reads.push(state::scope(scope).get(get)?.map_or(String::new(), print));
+                self.reads
+                    .push(state::scope(scope).get(get)?.map_or(String::new(), print));
             }
             Deed::Delete { delete, scope } => state::scope(scope).delete(delete)?,
             Deed::Llm { llm: prompt } => self.reads.push(llm::ask(prompt)?.text),
@@ -87,7 +111,13 @@ impl Deeds {
             Deed::Choose { choose } => self.choices = Some(choose.clone()),
             Deed::Plan { plan } => self.plan = Some(plan.clone()),
             Deed::Fail { .. } => {}
-            Deed::Ask { ask, schema, choices, expires, default } => {
+            Deed::Ask {
+                ask,
+                schema,
+                choices,
+                expires,
+                default,
+            } => {
                 let mut question = human::Question::new(ask).choices(choices);
                 if let Some(schema) = schema {
                     question = question.schema(schema)?;
@@ -129,7 +159,16 @@ impl Deeds {
 
 /// Makes a request; the body of any response is its result.
 fn fetch(deed: &Deed) -> Result<String, Failure> {
-    let Deed::Http { http: url, method, body, key, secret } = deed else { return Ok(String::new()) };
+    let Deed::Http {
+        http: url,
+        method,
+        body,
+        key,
+        secret,
+    } = deed
+    else {
+        return Ok(String::new());
+    };
     let mut request = http::Request::new(method, url);
     if let Some(body) = body {
         request = request.body(body.as_str());
@@ -163,5 +202,8 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn hop(leg: &Leg) -> Hop {
-    Hop { from: leg.from.clone(), to: leg.to.clone() }
+    Hop {
+        from: leg.from.clone(),
+        to: leg.to.clone(),
+    }
 }

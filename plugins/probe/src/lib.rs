@@ -11,7 +11,9 @@ pub mod steps;
 use act::{Scene, act};
 use serde_json::Value;
 use steps::{Config, Planned};
-use strata_action::{Action, Choice, Context, Failure, Output, Planner, Situation, Task, Thinker, action};
+use strata_action::{
+    Action, Choice, Context, Failure, Output, Planner, Situation, Task, Thinker, action,
+};
 
 /// The probe, as action, thinker and planner.
 pub struct Probe;
@@ -31,10 +33,18 @@ impl Thinker for Probe {
 
     /// Without a `choose` step the first action is chosen, once.
     fn choose(situation: &Situation<Config>) -> Result<Choice, Failure> {
-        let scene = Scene { action: "think", attempt: situation.attempt.number, news: &situation.news };
-        let choices = act(&situation.config, &scene)?.choices.unwrap_or_else(|| vec![0]);
+        let scene = Scene {
+            action: "think",
+            attempt: situation.attempt.number,
+            news: &situation.news,
+        };
+        let choices = act(&situation.config, &scene)?
+            .choices
+            .unwrap_or_else(|| vec![0]);
         let round = usize::try_from(situation.round).unwrap_or(usize::MAX);
-        let chosen = choices.get(round).and_then(|index| u32::try_from(*index).ok());
+        let chosen = choices
+            .get(round)
+            .and_then(|index| u32::try_from(*index).ok());
         Ok(chosen.map_or(Choice::End, Choice::Run))
     }
 }
@@ -47,7 +57,10 @@ impl Planner for Probe {
         let deeds = act(&cx.config, &scene(cx))?;
         let Some(plan) = deeds.plan else {
             let output = deeds.output.unwrap_or_else(|| default_output(&cx.action));
-            return Ok(vec![Task { text: output.content, action: None }]);
+            return Ok(vec![Task {
+                text: output.content,
+                action: None,
+            }]);
         };
         let tasks = plan.into_iter().map(|planned| match planned {
             Planned::Text(text) => Task { text, action: None },
@@ -60,7 +73,11 @@ impl Planner for Probe {
 action!(Probe, thinker = Probe, planner = Probe);
 
 fn scene(cx: &Context<Config>) -> Scene<'_> {
-    Scene { action: &cx.action, attempt: cx.attempt.number, news: &cx.news }
+    Scene {
+        action: &cx.action,
+        attempt: cx.attempt.number,
+        news: &cx.news,
+    }
 }
 
 fn default_output(action: &str) -> Output<Value> {

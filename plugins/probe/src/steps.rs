@@ -27,7 +27,10 @@ pub struct Step {
 /// What a step can do. The first field of each gives the step its name.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
-#[allow(missing_docs, reason = "the fields are those of the team file, described at the variant")]
+#[allow(
+    missing_docs,
+    reason = "the fields are those of the team file, described at the variant"
+)]
 pub enum Deed {
     /// Sets the output.
     Say {
@@ -135,13 +138,18 @@ pub enum Planned {
     /// The text alone.
     Text(String),
     /// The text and who does it.
-    Task { text: String, action: Option<String> },
+    Task {
+        text: String,
+        action: Option<String>,
+    },
 }
 
 impl Step {
     /// Does it act in this attempt?
     pub fn acts_in(&self, attempt: u32) -> bool {
-        self.attempts.as_ref().is_none_or(|attempts| attempts.contains(&attempt))
+        self.attempts
+            .as_ref()
+            .is_none_or(|attempts| attempts.contains(&attempt))
     }
 }
 
@@ -149,13 +157,17 @@ impl<'de> Deserialize<'de> for Step {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut fields = Map::deserialize(deserializer)?;
         let attempts = match fields.remove("attempts") {
-            Some(attempts) => Vec::deserialize(attempts).map(Some).map_err(D::Error::custom)?,
+            Some(attempts) => Vec::deserialize(attempts)
+                .map(Some)
+                .map_err(D::Error::custom)?,
             None => None,
         };
         let step = Value::Object(fields);
         match Deed::deserialize(&step) {
             Ok(deed) => Ok(Self { attempts, deed }),
-            Err(_) => Err(D::Error::custom(format!("`{step}` is no step of the probe"))),
+            Err(_) => Err(D::Error::custom(format!(
+                "`{step}` is no step of the probe"
+            ))),
         }
     }
 }
@@ -188,7 +200,9 @@ fn parse_duration(text: &str) -> Option<Duration> {
         "h" => 3_600_000,
         _ => return None,
     };
-    Some(Duration::from_millis(number.parse::<u64>().ok()?.checked_mul(milliseconds)?))
+    Some(Duration::from_millis(
+        number.parse::<u64>().ok()?.checked_mul(milliseconds)?,
+    ))
 }
 
 #[cfg(test)]
@@ -207,7 +221,10 @@ mod tests {
         ];
         for step in cases {
             let error = serde_json::from_value::<Step>(step.clone()).unwrap_err();
-            assert_eq!(error.to_string(), format!("`{step}` is no step of the probe"));
+            assert_eq!(
+                error.to_string(),
+                format!("`{step}` is no step of the probe")
+            );
         }
     }
 
@@ -224,7 +241,11 @@ mod tests {
             ("99999999999999999999s", None),
         ];
         for (text, expected) in cases {
-            assert_eq!(parse_duration(text), expected.map(Duration::from_millis), "{text}");
+            assert_eq!(
+                parse_duration(text),
+                expected.map(Duration::from_millis),
+                "{text}"
+            );
         }
     }
 }

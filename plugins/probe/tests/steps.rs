@@ -12,7 +12,9 @@ fn call(steps: Value) -> Call {
 }
 
 fn said(host: &mut Host, steps: Value) -> String {
-    host.run::<Probe>(call(steps).news("one").news("two")).unwrap().content
+    host.run::<Probe>(call(steps).news("one").news("two"))
+        .unwrap()
+        .content
 }
 
 #[test]
@@ -30,15 +32,27 @@ fn what_is_read_joins_reads_and_prints_bare() {
     let cases = [
         (json!([{ "say": "{inputs}" }]), "one,two"),
         (json!([{ "say": "{reads}|{x}|{" }]), "|{x}|{"),
-        (json!([{ "llm": "hi" }, { "say": "got {reads}" }]), "got {inputs}"),
+        (
+            json!([{ "llm": "hi" }, { "say": "got {reads}" }]),
+            "got {inputs}",
+        ),
         (json!([{ "get": "n" }, { "say": "n{reads}" }]), "n4"),
-        (json!([{ "get": "s" }, { "get": "none" }, { "get": "o" }, { "say": "{reads}" }]), "text,,{\"a\":[1]}"),
+        (
+            json!([{ "get": "s" }, { "get": "none" }, { "get": "o" }, { "say": "{reads}" }]),
+            "text,,{\"a\":[1]}",
+        ),
         (
             json!([{ "set": "k", "value": 3, "scope": "env" }, { "get": "k", "scope": "env" }, { "say": "{reads}" }]),
             "3",
         ),
-        (json!([{ "delete": "n" }, { "get": "n" }, { "say": "n{reads}" }]), "n"),
-        (json!([{ "now": true }, { "read": "/in/a" }, { "say": "{reads}" }]), "0,apple"),
+        (
+            json!([{ "delete": "n" }, { "get": "n" }, { "say": "n{reads}" }]),
+            "n",
+        ),
+        (
+            json!([{ "now": true }, { "read": "/in/a" }, { "say": "{reads}" }]),
+            "0,apple",
+        ),
         (json!([{ "say": "early{reads}" }, { "get": "n" }]), "early"),
         (json!([{ "say": "no", "attempts": [2] }]), "p ok"),
         (json!([{ "say": "yes", "attempts": [1, 2] }]), "yes"),
@@ -66,9 +80,18 @@ fn a_person_is_asked_with_all_that_a_step_says() {
     ]);
     assert_eq!(said(&mut host, steps), "7,red,{\"on\":\"monday\"}");
     let questions = host.questions();
-    assert_eq!(questions[0].schema.as_deref(), Some("{\"type\":\"integer\"}"));
-    assert_eq!((questions[1].choices.len(), questions[2].expires_s), (2, Some(120)));
-    let failure = Host::new().no_answer().run::<Probe>(call(json!([{ "ask": "x" }]))).unwrap_err();
+    assert_eq!(
+        questions[0].schema.as_deref(),
+        Some("{\"type\":\"integer\"}")
+    );
+    assert_eq!(
+        (questions[1].choices.len(), questions[2].expires_s),
+        (2, Some(120))
+    );
+    let failure = Host::new()
+        .no_answer()
+        .run::<Probe>(call(json!([{ "ask": "x" }])))
+        .unwrap_err();
     assert_eq!(failure.kind, FailureKind::Error);
 }
 
@@ -76,9 +99,15 @@ fn a_person_is_asked_with_all_that_a_step_says() {
 fn random_bytes_print_as_hex_and_the_counter_counts() {
     let mut host = Host::new();
     let text = said(&mut host, json!([{ "random": 8 }, { "say": "{reads}" }]));
-    assert_eq!((text.len(), text.chars().all(|c| c.is_ascii_hexdigit())), (16, true));
+    assert_eq!(
+        (text.len(), text.chars().all(|c| c.is_ascii_hexdigit())),
+        (16, true)
+    );
     let steps = json!([{ "count": true }, { "count": true }, { "say": "{reads}" }]);
-    let counted: Vec<u32> = said(&mut host, steps).split(',').map(|n| n.parse().unwrap()).collect();
+    let counted: Vec<u32> = said(&mut host, steps)
+        .split(',')
+        .map(|n| n.parse().unwrap())
+        .collect();
     assert_eq!(counted[1], counted[0] + 1);
 }
 
@@ -93,10 +122,19 @@ fn outputs_and_emissions_carry_data_recipients_and_routes() {
         .unwrap();
     assert_eq!(output.data, Some(json!({ "n": 7 })));
     assert_eq!(output.to, ["C"]);
-    assert_eq!((output.route[0].from.as_str(), &output.route[0].to[..]), ("C", &["D".to_owned()][..]));
+    assert_eq!(
+        (output.route[0].from.as_str(), &output.route[0].to[..]),
+        ("C", &["D".to_owned()][..])
+    );
     let emission = &host.emitted()[0];
-    assert_eq!((emission.content.as_str(), emission.cause_by.as_deref()), ("note", Some("memo")));
-    assert_eq!((&emission.to[..], emission.data.as_deref()), (&["B".to_owned()][..], Some("{\"n\":1}")));
+    assert_eq!(
+        (emission.content.as_str(), emission.cause_by.as_deref()),
+        ("note", Some("memo"))
+    );
+    assert_eq!(
+        (&emission.to[..], emission.data.as_deref()),
+        (&["B".to_owned()][..], Some("{\"n\":1}"))
+    );
 }
 
 #[test]
@@ -104,22 +142,40 @@ fn one_prompt_is_one_turn_of_the_user() {
     let mut host = Host::new().reply("r");
     said(&mut host, json!([{ "llm": "hi" }]));
     let turns = &host.requests()[0].messages;
-    assert_eq!((turns.len(), turns[0].speaker, turns[0].content.as_str()), (1, Speaker::User, "hi"));
+    assert_eq!(
+        (turns.len(), turns[0].speaker, turns[0].content.as_str()),
+        (1, Speaker::User, "hi")
+    );
 }
 
 #[test]
 fn requests_secrets_and_variables_are_what_the_steps_say() {
-    let mut host = Host::new().response(500, "no").response(200, "made").secret("TOKEN").variable("LANG", "C");
+    let mut host = Host::new()
+        .response(500, "no")
+        .response(200, "made")
+        .secret("TOKEN")
+        .variable("LANG", "C");
     let steps = json!([
         { "http": "http://a/x" },
         { "http": "http://a/y", "method": "POST", "body": "b", "key": "k", "secret": "TOKEN" },
         { "getenv": "LANG" }, { "secret": "TOKEN" }, { "say": "{reads}" },
     ]);
     assert_eq!(said(&mut host, steps), "no,made,C,{{secret:TOKEN}}");
-    let [get, post] = host.fetched() else { panic!("two requests") };
-    assert_eq!((&*get.method, &get.body, &get.idempotency_key), ("GET", &None, &None));
-    assert_eq!((&*post.method, post.body.as_deref()), ("POST", Some(&b"b"[..])));
-    assert_eq!((post.idempotency_key.as_deref(), &*post.headers[0].value), (Some("k"), "Bearer {{secret:TOKEN}}"));
+    let [get, post] = host.fetched() else {
+        panic!("two requests")
+    };
+    assert_eq!(
+        (&*get.method, &get.body, &get.idempotency_key),
+        ("GET", &None, &None)
+    );
+    assert_eq!(
+        (&*post.method, post.body.as_deref()),
+        ("POST", Some(&b"b"[..]))
+    );
+    assert_eq!(
+        (post.idempotency_key.as_deref(), &*post.headers[0].value),
+        (Some("k"), "Bearer {{secret:TOKEN}}")
+    );
 }
 
 #[test]
@@ -129,30 +185,55 @@ fn failures_have_the_kind_that_is_asked_for() {
         (json!([{ "fail": "retryable" }]), FailureKind::Retryable),
         (json!([{ "llm": "hi" }]), FailureKind::Denied),
         (json!([{ "read": "/in/a" }]), FailureKind::Denied),
-        (json!([{ "write": "/out/../evil", "text": "x" }]), FailureKind::Denied),
-        (json!([{ "http": "http://localhost", "method": "GET" }]), FailureKind::Denied),
+        (
+            json!([{ "write": "/out/../evil", "text": "x" }]),
+            FailureKind::Denied,
+        ),
+        (
+            json!([{ "http": "http://localhost", "method": "GET" }]),
+            FailureKind::Denied,
+        ),
         (json!([{ "getenv": "LANG" }]), FailureKind::Denied),
         (json!([{ "secret": "TOKEN" }]), FailureKind::Denied),
-        (json!([{ "get": "k", "scope": "nowhere" }]), FailureKind::Error),
+        (
+            json!([{ "get": "k", "scope": "nowhere" }]),
+            FailureKind::Error,
+        ),
         (json!([{ "sing": "la" }]), FailureKind::Error),
     ];
     for (steps, kind) in cases {
-        let failure = Host::new().writable("/out").run::<Probe>(call(steps.clone())).unwrap_err();
+        let failure = Host::new()
+            .writable("/out")
+            .run::<Probe>(call(steps.clone()))
+            .unwrap_err();
         assert_eq!(failure.kind, kind, "{steps}: {}", failure.message);
     }
     let mut host = Host::new().llm_error(strata_action::HostErrorKind::Upstream, "no");
-    let failure = host.run::<Probe>(call(json!([{ "llm": "hi" }]))).unwrap_err();
+    let failure = host
+        .run::<Probe>(call(json!([{ "llm": "hi" }])))
+        .unwrap_err();
     assert_eq!(failure.kind, FailureKind::Host);
 }
 
 #[test]
 fn excesses_of_output_are_returned_and_floods_go_on() {
     let mut host = Host::new();
-    let big = said(&mut host, json!([{ "fail": "big-output" }, { "say": "never" }]));
+    let big = said(
+        &mut host,
+        json!([{ "fail": "big-output" }, { "say": "never" }]),
+    );
     assert!(big.len() > 8 * 1024 * 1024);
-    let output = host.run::<Probe>(call(json!([{ "fail": "invalid" }]))).unwrap();
+    let output = host
+        .run::<Probe>(call(json!([{ "fail": "invalid" }])))
+        .unwrap();
     assert!(output.data.is_some_and(|data| data.is_string()));
-    assert_eq!(said(&mut host, json!([{ "fail": "flood-calls" }, { "say": "dry" }])), "dry");
+    assert_eq!(
+        said(
+            &mut host,
+            json!([{ "fail": "flood-calls" }, { "say": "dry" }])
+        ),
+        "dry"
+    );
     assert_eq!(said(&mut host, json!([{ "fail": "flood-log" }])), "p ok");
     let bytes: usize = host.logged().iter().map(|(_, line)| line.len()).sum();
     assert!(bytes > 2 * 1024 * 1024);
@@ -168,9 +249,18 @@ fn a_mended_attempt_goes_past_what_failed_in_the_first() {
 #[test]
 fn as_a_thinker_it_answers_by_round() {
     let cases = [
-        (json!([{ "choose": [1, 0, -1] }]), [Choice::Run(1), Choice::Run(0), Choice::End, Choice::End]),
-        (json!([{ "choose": [1, 9] }]), [Choice::Run(1), Choice::Run(9), Choice::End, Choice::End]),
-        (json!([]), [Choice::Run(0), Choice::End, Choice::End, Choice::End]),
+        (
+            json!([{ "choose": [1, 0, -1] }]),
+            [Choice::Run(1), Choice::Run(0), Choice::End, Choice::End],
+        ),
+        (
+            json!([{ "choose": [1, 9] }]),
+            [Choice::Run(1), Choice::Run(9), Choice::End, Choice::End],
+        ),
+        (
+            json!([]),
+            [Choice::Run(0), Choice::End, Choice::End, Choice::End],
+        ),
         (
             json!([{ "fail": "error", "attempts": [2] }, { "choose": [2] }]),
             [Choice::Run(2), Choice::End, Choice::End, Choice::End],
@@ -178,7 +268,9 @@ fn as_a_thinker_it_answers_by_round() {
     ];
     for (steps, expected) in cases {
         for (round, expected) in (0..).zip(expected) {
-            let choice = Host::new().choose::<Probe>(call(steps.clone()), round).unwrap();
+            let choice = Host::new()
+                .choose::<Probe>(call(steps.clone()), round)
+                .unwrap();
             assert_eq!(choice, expected, "{steps} in round {round}");
         }
     }
@@ -190,7 +282,10 @@ fn as_a_thinker_it_answers_by_round() {
 fn as_a_planner_it_returns_the_tasks() {
     let steps = json!([{ "plan": ["t1", { "text": "t2", "action": "work" }] }]);
     let tasks = Host::new().plan::<Probe>(call(steps)).unwrap();
-    let tasks: Vec<_> = tasks.iter().map(|t| (t.text.as_str(), t.action.as_deref())).collect();
+    let tasks: Vec<_> = tasks
+        .iter()
+        .map(|t| (t.text.as_str(), t.action.as_deref()))
+        .collect();
     assert_eq!(tasks, [("t1", None), ("t2", Some("work"))]);
     let tasks = Host::new().plan::<Probe>(call(json!([]))).unwrap();
     assert_eq!(tasks[0].text, "p ok");

@@ -54,15 +54,18 @@ impl Action for ReviewCode {
             (Some(code), _) => code,
             (None, Some(path)) => files::read_text(path)?,
             (None, None) => {
-                return Err(Failure::error("reviewing: the data has neither a `code` nor a `path`"));
+                return Err(Failure::error(
+                    "reviewing: the data has neither a `code` nor a `path`",
+                ));
             }
         };
         let prompt = prompt(&cx.config.criteria, &submission.language, &code);
         let mut request = llm::Request::new(prompt).system(cx.persona());
         request.model.clone_from(&cx.config.model);
         let text = request.send()?.text.trim().to_owned();
-        let (verdict, remarks) = verdict::read(&text)
-            .ok_or_else(|| Failure::retryable("reviewing: the model's reply does not open with a verdict"))?;
+        let (verdict, remarks) = verdict::read(&text).ok_or_else(|| {
+            Failure::retryable("reviewing: the model's reply does not open with a verdict")
+        })?;
         Ok(Output::new(text).data(Review { verdict, remarks }))
     }
 }
@@ -84,5 +87,8 @@ fn prompt(criteria: &[String], language: &str, code: &str) -> String {
     while code.contains(&fence) {
         fence.push('`');
     }
-    format!("{prompt}\n\n{fence}{language}\n{}\n{fence}", code.trim_end())
+    format!(
+        "{prompt}\n\n{fence}{language}\n{}\n{fence}",
+        code.trim_end()
+    )
 }

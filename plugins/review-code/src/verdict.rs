@@ -59,10 +59,22 @@ mod tests {
             ("Looks good to me.", None),
             ("Not approved", None),
             ("APPROVED", Some((Approved, &[]))),
-            ("\n**Approved.**\n\n- a\n- b c", Some((Approved, &["a", "b c"]))),
-            ("## Changes requested:\n1. a\n2) b\nnot c", Some((ChangesRequested, &["a", "b"]))),
-            ("APPROVED\n-no item\n2024 neither\n-  \n* d", Some((Approved, &["d"]))),
-            ("CHANGES REQUESTED\r\n- a\r\n", Some((ChangesRequested, &["a"]))),
+            (
+                "\n**Approved.**\n\n- a\n- b c",
+                Some((Approved, &["a", "b c"])),
+            ),
+            (
+                "## Changes requested:\n1. a\n2) b\nnot c",
+                Some((ChangesRequested, &["a", "b"])),
+            ),
+            (
+                "APPROVED\n-no item\n2024 neither\n-  \n* d",
+                Some((Approved, &["d"])),
+            ),
+            (
+                "CHANGES REQUESTED\r\n- a\r\n",
+                Some((ChangesRequested, &["a"])),
+            ),
         ];
         for (reply, expected) in cases {
             let expected = expected.map(|(v, r)| (v, r.iter().map(|r| (*r).to_owned()).collect()));

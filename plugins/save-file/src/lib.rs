@@ -46,10 +46,18 @@ impl Action for SaveFile {
     const NEEDS: &'static [&'static str] = &["files"];
 
     fn run(cx: &Context<Config>) -> Result<Output<Saved>, Failure> {
-        let SourceFile { file, language, code } = cx.data()?;
+        let SourceFile {
+            file,
+            language,
+            code,
+        } = cx.data()?;
         let path = path(&cx.config.directory, &file)?;
         files::write(&path, &code)?;
-        let saved = Saved { path, language, bytes: code.len() };
+        let saved = Saved {
+            path,
+            language,
+            bytes: code.len(),
+        };
         Ok(Output::new(format!("saved `{}` ({} bytes)", saved.path, saved.bytes)).data(saved))
     }
 }
@@ -61,7 +69,9 @@ action!(SaveFile);
 fn path(directory: &str, file: &str) -> Result<String, Failure> {
     let is_name = |part: &str| !matches!(part, "" | "." | "..") && !part.contains(['\\', '\0']);
     if !file.split('/').all(is_name) {
-        return Err(Failure::error(format!("saving `{file}`: that is no name of a file below `{directory}`")));
+        return Err(Failure::error(format!(
+            "saving `{file}`: that is no name of a file below `{directory}`"
+        )));
     }
     Ok(format!("{}/{file}", directory.trim_end_matches('/')))
 }

@@ -29,7 +29,11 @@ pub unsafe fn _export_measure_cabi<T_: Guest>(arg0: *mut u8, arg1: usize) -> *mu
             T_::measure(_rt::string_lift(bytes0))
         };
         let ptr2 = (&raw mut _RET_AREA.0).cast::<u8>();
-        let Measures { words: words3, sentences: sentences3, longest: longest3 } = result1;
+        let Measures {
+            words: words3,
+            sentences: sentences3,
+            longest: longest3,
+        } = result1;
         *ptr2.add(0).cast::<i32>() = _rt::as_i32(words3);
         *ptr2.add(4).cast::<i32>() = _rt::as_i32(sentences3);
         match longest3 {
@@ -39,8 +43,12 @@ pub unsafe fn _export_measure_cabi<T_: Guest>(arg0: *mut u8, arg1: usize) -> *mu
                 let ptr4 = vec4.as_ptr().cast::<u8>();
                 let len4 = vec4.len();
                 ::core::mem::forget(vec4);
-                *ptr2.add(8 + 2 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len4;
-                *ptr2.add(8 + 1 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr4.cast_mut();
+                *ptr2
+                    .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                    .cast::<usize>() = len4;
+                *ptr2
+                    .add(8 + 1 * ::core::mem::size_of::<*const u8>())
+                    .cast::<*mut u8>() = ptr4.cast_mut();
             }
             None => {
                 *ptr2.add(8).cast::<u8>() = (0i32) as u8;
@@ -57,8 +65,12 @@ pub unsafe fn __post_return_measure<T_: Guest>(arg0: *mut u8) {
         match l0 {
             0 => {}
             _ => {
-                let l1 = *arg0.add(8 + 1 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                let l2 = *arg0.add(8 + 2 * ::core::mem::size_of::<*const u8>()).cast::<usize>();
+                let l1 = *arg0
+                    .add(8 + 1 * ::core::mem::size_of::<*const u8>())
+                    .cast::<*mut u8>();
+                let l2 = *arg0
+                    .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                    .cast::<usize>();
                 _rt::cabi_dealloc(l1, l2, 1);
             }
         }
@@ -83,8 +95,12 @@ pub unsafe fn _export_slug_cabi<T_: Guest>(arg0: *mut u8, arg1: usize) -> *mut u
                 let ptr3 = vec3.as_ptr().cast::<u8>();
                 let len3 = vec3.len();
                 ::core::mem::forget(vec3);
-                *ptr2.add(2 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len3;
-                *ptr2.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr3.cast_mut();
+                *ptr2
+                    .add(2 * ::core::mem::size_of::<*const u8>())
+                    .cast::<usize>() = len3;
+                *ptr2
+                    .add(::core::mem::size_of::<*const u8>())
+                    .cast::<*mut u8>() = ptr3.cast_mut();
             }
             Err(e) => {
                 *ptr2.add(0).cast::<u8>() = (1i32) as u8;
@@ -92,8 +108,12 @@ pub unsafe fn _export_slug_cabi<T_: Guest>(arg0: *mut u8, arg1: usize) -> *mut u
                 let ptr4 = vec4.as_ptr().cast::<u8>();
                 let len4 = vec4.len();
                 ::core::mem::forget(vec4);
-                *ptr2.add(2 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len4;
-                *ptr2.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr4.cast_mut();
+                *ptr2
+                    .add(2 * ::core::mem::size_of::<*const u8>())
+                    .cast::<usize>() = len4;
+                *ptr2
+                    .add(::core::mem::size_of::<*const u8>())
+                    .cast::<*mut u8>() = ptr4.cast_mut();
             }
         };
         ptr2
@@ -106,13 +126,21 @@ pub unsafe fn __post_return_slug<T_: Guest>(arg0: *mut u8) {
         let l0 = i32::from(*arg0.add(0).cast::<u8>());
         match l0 {
             0 => {
-                let l1 = *arg0.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                let l2 = *arg0.add(2 * ::core::mem::size_of::<*const u8>()).cast::<usize>();
+                let l1 = *arg0
+                    .add(::core::mem::size_of::<*const u8>())
+                    .cast::<*mut u8>();
+                let l2 = *arg0
+                    .add(2 * ::core::mem::size_of::<*const u8>())
+                    .cast::<usize>();
                 _rt::cabi_dealloc(l1, l2, 1);
             }
             _ => {
-                let l3 = *arg0.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-                let l4 = *arg0.add(2 * ::core::mem::size_of::<*const u8>()).cast::<usize>();
+                let l3 = *arg0
+                    .add(::core::mem::size_of::<*const u8>())
+                    .cast::<*mut u8>();
+                let l4 = *arg0
+                    .add(2 * ::core::mem::size_of::<*const u8>())
+                    .cast::<usize>();
                 _rt::cabi_dealloc(l3, l4, 1);
             }
         }
@@ -120,7 +148,12 @@ pub unsafe fn __post_return_slug<T_: Guest>(arg0: *mut u8) {
 }
 #[doc(hidden)]
 #[allow(non_snake_case, unused_unsafe)]
-pub unsafe fn _export_headed_cabi<T_: Guest>(arg0: *mut u8, arg1: usize, arg2: *mut u8, arg3: usize) -> *mut u8 {
+pub unsafe fn _export_headed_cabi<T_: Guest>(
+    arg0: *mut u8,
+    arg1: usize,
+    arg2: *mut u8,
+    arg3: usize,
+) -> *mut u8 {
     unsafe {
         #[cfg(target_arch = "wasm32")]
         _rt::run_ctors_once();
@@ -136,7 +169,9 @@ pub unsafe fn _export_headed_cabi<T_: Guest>(arg0: *mut u8, arg1: usize, arg2: *
         let ptr4 = vec4.as_ptr().cast::<u8>();
         let len4 = vec4.len();
         ::core::mem::forget(vec4);
-        *ptr3.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len4;
+        *ptr3
+            .add(::core::mem::size_of::<*const u8>())
+            .cast::<usize>() = len4;
         *ptr3.add(0).cast::<*mut u8>() = ptr4.cast_mut();
         ptr3
     }
@@ -146,7 +181,9 @@ pub unsafe fn _export_headed_cabi<T_: Guest>(arg0: *mut u8, arg1: usize, arg2: *
 pub unsafe fn __post_return_headed<T_: Guest>(arg0: *mut u8) {
     unsafe {
         let l0 = *arg0.add(0).cast::<*mut u8>();
-        let l1 = *arg0.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
+        let l1 = *arg0
+            .add(::core::mem::size_of::<*const u8>())
+            .cast::<usize>();
         _rt::cabi_dealloc(l0, l1, 1);
     }
 }

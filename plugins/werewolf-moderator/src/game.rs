@@ -68,18 +68,32 @@ impl Game {
     /// A new game, before its first night.
     pub fn new(cards: BTreeMap<String, Card>) -> Self {
         let living = cards.keys().cloned().collect();
-        Self { cards, living, time: Time::Night, round: 1, ballots: BTreeMap::new() }
+        Self {
+            cards,
+            living,
+            time: Time::Night,
+            round: 1,
+            ballots: BTreeMap::new(),
+        }
     }
 
     /// The living with this card.
     pub fn living_with(&self, card: Card) -> Vec<String> {
-        self.living.iter().filter(|name| self.cards.get(*name) == Some(&card)).cloned().collect()
+        self.living
+            .iter()
+            .filter(|name| self.cards.get(*name) == Some(&card))
+            .cloned()
+            .collect()
     }
 
     /// Whose ballots are waited for.
     fn voters(&self) -> Vec<String> {
         match self.time {
-            Time::Night => [self.living_with(Card::Werewolf), self.living_with(Card::Seer)].concat(),
+            Time::Night => [
+                self.living_with(Card::Werewolf),
+                self.living_with(Card::Seer),
+            ]
+            .concat(),
             Time::Day => self.living.iter().cloned().collect(),
         }
     }
@@ -95,7 +109,9 @@ impl Game {
 
     /// Whether all ballots are in.
     pub fn is_decided(&self) -> bool {
-        self.voters().iter().all(|voter| self.ballots.contains_key(voter))
+        self.voters()
+            .iter()
+            .all(|voter| self.ballots.contains_key(voter))
     }
 
     /// Counts the ballots and goes on to the next night or day.
@@ -105,18 +121,30 @@ impl Game {
             Time::Day => self.voters(),
         };
         let mut counts: BTreeMap<&String, usize> = BTreeMap::new();
-        for choice in deciders.iter().filter_map(|voter| self.ballots.get(voter)?.as_ref()) {
+        for choice in deciders
+            .iter()
+            .filter_map(|voter| self.ballots.get(voter)?.as_ref())
+        {
             *counts.entry(choice).or_default() += 1;
         }
-        let mut tally: Vec<(String, usize)> = counts.into_iter().map(|(name, count)| (name.clone(), count)).collect();
+        let mut tally: Vec<(String, usize)> = counts
+            .into_iter()
+            .map(|(name, count)| (name.clone(), count))
+            .collect();
         // Those who were chosen as often stay in the order of their names.
         tally.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         // A tie spares all.
         let dead = match tally.as_slice() {
-            [(first, most), rest @ ..] if rest.first().is_none_or(|(_, next)| next < most) => Some(first.clone()),
+            [(first, most), rest @ ..] if rest.first().is_none_or(|(_, next)| next < most) => {
+                Some(first.clone())
+            }
             _ => None,
         };
-        let seer = (self.time == Time::Night).then(|| self.living_with(Card::Seer)).into_iter().flatten().next();
+        let seer = (self.time == Time::Night)
+            .then(|| self.living_with(Card::Seer))
+            .into_iter()
+            .flatten()
+            .next();
         let seen = seer.and_then(|seer| self.ballots.get(&seer)?.clone());
         let vision = seen.map(|name| {
             let wolf = self.cards.get(&name) == Some(&Card::Werewolf);
@@ -133,7 +161,11 @@ impl Game {
                 self.round += 1;
             }
         }
-        Verdict { dead, tally, vision }
+        Verdict {
+            dead,
+            tally,
+            vision,
+        }
     }
 
     /// How it ended, if it did. `most` is the number of rounds after which it is over in any case.
@@ -161,14 +193,21 @@ mod tests {
             "S" => Card::Seer,
             _ => Card::Villager,
         };
-        Game::new(["A", "B", "C", "S", "V", "W"].map(|name| (name.to_owned(), card(name))).into())
+        Game::new(
+            ["A", "B", "C", "S", "V", "W"]
+                .map(|name| (name.to_owned(), card(name)))
+                .into(),
+        )
     }
 
     /// Plays ballots `AB`: A chooses B; `A-`: A chooses nobody.
     fn play(game: &mut Game, ballots: &str) -> Verdict {
         for ballot in ballots.split(' ') {
             let (voter, choice) = ballot.split_at(1);
-            game.vote(voter, Some(choice.to_owned()).filter(|choice| choice != "-"));
+            game.vote(
+                voter,
+                Some(choice.to_owned()).filter(|choice| choice != "-"),
+            );
         }
         assert!(game.is_decided(), "{ballots}");
         game.close()
@@ -187,7 +226,14 @@ mod tests {
         for (ballots, dead, vision) in cases {
             let verdict = play(&mut game(), ballots);
             assert_eq!(verdict.dead.as_deref(), dead, "{ballots}");
-            assert_eq!(verdict.vision.as_ref().map(|(name, wolf)| (name.as_str(), *wolf)), vision, "{ballots}");
+            assert_eq!(
+                verdict
+                    .vision
+                    .as_ref()
+                    .map(|(name, wolf)| (name.as_str(), *wolf)),
+                vision,
+                "{ballots}"
+            );
         }
     }
 
@@ -209,8 +255,12 @@ mod tests {
 
     #[test]
     fn it_ends_when_one_side_has_won_or_it_has_lasted_too_long() {
-        let cases =
-            [("ABCSVW", None), ("ABCS", Some(End::Village)), ("AVW", Some(End::Wolves)), ("AW", Some(End::Wolves))];
+        let cases = [
+            ("ABCSVW", None),
+            ("ABCS", Some(End::Village)),
+            ("AVW", Some(End::Wolves)),
+            ("AW", Some(End::Wolves)),
+        ];
         for (living, end) in cases {
             let mut game = game();
             game.living.retain(|name| living.contains(name.as_str()));

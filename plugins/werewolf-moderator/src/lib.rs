@@ -70,7 +70,11 @@ impl Action for Moderate {
         }
         files::write(&cx.config.story, table.story.join("\n\n") + "\n")?;
         state::role().set(KEY, &table)?;
-        let last = if table.over { table.story.last().cloned() } else { None };
+        let last = if table.over {
+            table.story.last().cloned()
+        } else {
+            None
+        };
         Ok(Output::new(last.unwrap_or(said)))
     }
 }
@@ -81,12 +85,21 @@ action!(Moderate);
 fn begin(cx: &Context<Config>) -> Result<(Table, String), Failure> {
     let game = Game::new(cx.config.cards.clone());
     if game.end(cx.config.most_days).is_some() {
-        return Err(Failure::error("dealing the cards: there must be werewolves, and more others than werewolves"));
+        return Err(Failure::error(
+            "dealing the cards: there must be werewolves, and more others than werewolves",
+        ));
     }
     let story = vec![story::title(&cx.text(), &game), story::night(&game)];
     night(cx, &game)?;
     let said = story::headline(&game);
-    Ok((Table { game, story, over: false }, said))
+    Ok((
+        Table {
+            game,
+            story,
+            over: false,
+        },
+        said,
+    ))
 }
 
 /// Hears what the players said and chose, and goes on when all have chosen.
@@ -100,7 +113,9 @@ fn go_on(cx: &Context<Config>, mut table: Table) -> Result<(Table, String), Fail
     let seer = table.game.living_with(Card::Seer).into_iter().next();
     let closed = table.game.time;
     let verdict = table.game.close();
-    table.story.push(story::verdict(&table.game, closed, &verdict));
+    table
+        .story
+        .push(story::verdict(&table.game, closed, &verdict));
     let mut said = story::public(closed, &verdict);
     if table.game.end(cx.config.most_days).is_none() {
         match table.game.time {
@@ -113,7 +128,10 @@ fn go_on(cx: &Context<Config>, mut table: Table) -> Result<(Table, String), Fail
             }
             Time::Day => {
                 table.story.push(story::day(&table.game));
-                let vision = verdict.vision.as_ref().zip(seer.filter(|seer| table.game.living.contains(seer)));
+                let vision = verdict
+                    .vision
+                    .as_ref()
+                    .zip(seer.filter(|seer| table.game.living.contains(seer)));
                 if let Some(((name, wolf), seer)) = vision {
                     emit(&Emission::new(story::vision(name, *wolf)).to(seer))?;
                 }
@@ -130,7 +148,9 @@ fn hear(table: &mut Table, message: &Message) {
     if let Ok(Ballot { choice }) = message.parse() {
         table.game.vote(name, choice);
     } else if message.parse::<Ask>().is_ok() && table.game.living.contains(name) {
-        table.story.push(story::speech(table.game.time, name, &message.content));
+        table
+            .story
+            .push(story::speech(table.game.time, name, &message.content));
     }
 }
 
@@ -138,7 +158,12 @@ fn hear(table: &mut Table, message: &Message) {
 fn night(cx: &Context<Config>, game: &Game) -> Result<(), Failure> {
     let Config { pack, .. } = &cx.config;
     let wolves = game.living_with(Card::Werewolf);
-    let prey: Vec<String> = game.living.iter().filter(|name| !wolves.contains(name)).cloned().collect();
+    let prey: Vec<String> = game
+        .living
+        .iter()
+        .filter(|name| !wolves.contains(name))
+        .cloned()
+        .collect();
     let when = format!("Night {}", game.round);
     let ask = Ask {
         step: Step::Speak,
@@ -148,9 +173,18 @@ fn night(cx: &Context<Config>, game: &Game) -> Result<(), Failure> {
         choices: prey,
         hearers: vec![pack.clone(), cx.role.name.clone()],
     };
-    emit(&Emission::new(story::to_pack(game, &ask.choices)).to(pack).data(ask)?)?;
+    emit(
+        &Emission::new(story::to_pack(game, &ask.choices))
+            .to(pack)
+            .data(ask)?,
+    )?;
     for seer in game.living_with(Card::Seer) {
-        let others: Vec<String> = game.living.iter().filter(|name| **name != seer).cloned().collect();
+        let others: Vec<String> = game
+            .living
+            .iter()
+            .filter(|name| **name != seer)
+            .cloned()
+            .collect();
         let ask = Ask {
             step: Step::Choose,
             when: when.clone(),

@@ -7,7 +7,11 @@ use crate::game::{Card, End, Game, Time, Verdict};
 pub fn title(idea: &str, game: &Game) -> String {
     let players: Vec<&str> = game.cards.keys().map(String::as_str).collect();
     let idea = idea.trim();
-    format!("# {}\n\nIn the village live {}.", if idea.is_empty() { "Werewolf" } else { idea }, list(&players))
+    format!(
+        "# {}\n\nIn the village live {}.",
+        if idea.is_empty() { "Werewolf" } else { idea },
+        list(&players)
+    )
 }
 
 /// A night begins.
@@ -18,19 +22,34 @@ pub fn night(game: &Game) -> String {
         2 => "Two pairs of eyes open".to_owned(),
         count => format!("{count} pairs of eyes open"),
     };
-    format!("## Night {}\n\nThe village sleeps. {eyes} in the dark: {}.", game.round, list(&wolves))
+    format!(
+        "## Night {}\n\nThe village sleeps. {eyes} in the dark: {}.",
+        game.round,
+        list(&wolves)
+    )
 }
 
 /// A day begins.
 pub fn day(game: &Game) -> String {
     let living: Vec<&String> = game.living.iter().collect();
-    format!("## Day {}\n\nThe living meet in the square: {}.", game.round, list(&living))
+    format!(
+        "## Day {}\n\nThe living meet in the square: {}.",
+        game.round,
+        list(&living)
+    )
 }
 
 /// What somebody said.
 pub fn speech(time: Time, name: &str, text: &str) -> String {
-    let verb = if time == Time::Night { "whispers" } else { "says" };
-    format!("**{name}** {verb}: {}", text.split_whitespace().collect::<Vec<_>>().join(" "))
+    let verb = if time == Time::Night {
+        "whispers"
+    } else {
+        "says"
+    };
+    format!(
+        "**{name}** {verb}: {}",
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    )
 }
 
 /// How a night or a day ended, with the cards.
@@ -41,7 +60,9 @@ pub fn verdict(game: &Game, closed: Time, verdict: &Verdict) -> String {
     }
     if let Some((name, wolf)) = &verdict.vision {
         let what = if *wolf { "a werewolf" } else { "no werewolf" };
-        text.push_str(&format!(" The seer has looked into the heart of {name}: {what}."));
+        text.push_str(&format!(
+            " The seer has looked into the heart of {name}: {what}."
+        ));
     }
     format!("*{text}*")
 }
@@ -54,21 +75,37 @@ pub fn end(game: &Game, end: End) -> String {
         End::Nobody => "It has lasted too long: nobody has won.",
     };
     let line = |(name, card): (&String, &Card)| {
-        let fate = if game.living.contains(name) { "alive" } else { "dead" };
+        let fate = if game.living.contains(name) {
+            "alive"
+        } else {
+            "dead"
+        };
         format!("- {name}: {}, {fate}", card_name(*card))
     };
-    format!("{how}\n\n{}", game.cards.iter().map(line).collect::<Vec<_>>().join("\n"))
+    format!(
+        "{how}\n\n{}",
+        game.cards.iter().map(line).collect::<Vec<_>>().join("\n")
+    )
 }
 
 /// What everybody may know of how a night or a day ended.
 pub fn public(closed: Time, verdict: &Verdict) -> String {
-    let counts: Vec<String> = verdict.tally.iter().map(|(name, count)| format!("{name} {count}")).collect();
+    let counts: Vec<String> = verdict
+        .tally
+        .iter()
+        .map(|(name, count)| format!("{name} {count}"))
+        .collect();
     match (closed, &verdict.dead) {
         (Time::Night, Some(name)) => format!("In the morning {name} lies dead by the well."),
         (Time::Night, None) => "In the morning all are alive.".into(),
         (Time::Day, _) if counts.is_empty() => "Nobody is accused, and nobody hangs.".into(),
-        (Time::Day, Some(name)) => format!("The village votes: {}. {name} hangs.", counts.join(", ")),
-        (Time::Day, None) => format!("The village votes: {}. A tie: nobody hangs.", counts.join(", ")),
+        (Time::Day, Some(name)) => {
+            format!("The village votes: {}. {name} hangs.", counts.join(", "))
+        }
+        (Time::Day, None) => format!(
+            "The village votes: {}. A tie: nobody hangs.",
+            counts.join(", ")
+        ),
     }
 }
 
@@ -82,12 +119,19 @@ pub fn headline(game: &Game) -> String {
 
 /// What the pack is told.
 pub fn to_pack(game: &Game, prey: &[String]) -> String {
-    format!("Night {}. The others sleep: {}. Agree on one of them.", game.round, list(prey))
+    format!(
+        "Night {}. The others sleep: {}. Agree on one of them.",
+        game.round,
+        list(prey)
+    )
 }
 
 /// What the seer is told.
 pub fn to_seer(game: &Game) -> String {
-    format!("Night {}. You wake while the others sleep, and may look into one heart.", game.round)
+    format!(
+        "Night {}. You wake while the others sleep, and may look into one heart.",
+        game.round
+    )
 }
 
 /// What the seer has seen.
@@ -99,8 +143,14 @@ pub fn vision(name: &str, wolf: bool) -> String {
 /// What all who live are told in the morning.
 pub fn to_village(game: &Game, dusk: Option<&str>, dawn: &str) -> String {
     let living: Vec<&String> = game.living.iter().collect();
-    let dusk = dusk.map(|dusk| format!("Yesterday: {dusk} ")).unwrap_or_default();
-    format!("{dusk}{dawn} Day {}: alive are {}. Beasts are among you.", game.round, list(&living))
+    let dusk = dusk
+        .map(|dusk| format!("Yesterday: {dusk} "))
+        .unwrap_or_default();
+    format!(
+        "{dusk}{dawn} Day {}: alive are {}. Beasts are among you.",
+        game.round,
+        list(&living)
+    )
 }
 
 fn card_name(card: Card) -> &'static str {

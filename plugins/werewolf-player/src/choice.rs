@@ -8,10 +8,19 @@ pub fn read(text: &str, choices: &[String]) -> Option<String> {
     let plain = |c: char| c.is_alphanumeric();
     let given = text.lines().rev().find_map(|line| {
         let line = line.trim_matches(|c: char| !plain(c) && c != ':');
-        let mark = line.get(..MARK.len()).filter(|mark| mark.eq_ignore_ascii_case(MARK))?;
-        Some(line[mark.len()..].trim_matches(|c: char| !plain(c)).to_lowercase())
+        let mark = line
+            .get(..MARK.len())
+            .filter(|mark| mark.eq_ignore_ascii_case(MARK))?;
+        Some(
+            line[mark.len()..]
+                .trim_matches(|c: char| !plain(c))
+                .to_lowercase(),
+        )
     })?;
-    choices.iter().find(|name| name.to_lowercase() == given).cloned()
+    choices
+        .iter()
+        .find(|name| name.to_lowercase() == given)
+        .cloned()
 }
 
 #[cfg(test)]

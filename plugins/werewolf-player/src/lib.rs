@@ -41,7 +41,11 @@ impl Action for Play {
     const NEEDS: &'static [&'static str] = &["llm"];
 
     fn run(cx: &Context<Config>) -> Result<Output<Answer>, Failure> {
-        let asked = cx.news.iter().rev().find_map(|message| message.parse::<Ask>().ok());
+        let asked = cx
+            .news
+            .iter()
+            .rev()
+            .find_map(|message| message.parse::<Ask>().ok());
         let Some(ask) = asked.filter(|ask| ask.who.contains(&cx.role.name)) else {
             return Ok(Output::new("listens"));
         };
@@ -52,7 +56,10 @@ impl Action for Play {
         match ask.step {
             Step::Speak => {
                 output.to.clone_from(&ask.hearers);
-                Ok(output.data(Answer::Speech(Ask { step: Step::Choose, ..ask })))
+                Ok(output.data(Answer::Speech(Ask {
+                    step: Step::Choose,
+                    ..ask
+                })))
             }
             Step::Choose => {
                 let choice = choice::read(&text, &ask.choices);
@@ -68,9 +75,13 @@ action!(Play);
 fn prompt(cx: &Context<Config>, ask: &Ask) -> String {
     let name = &cx.role.name;
     let (verb, task) = match ask.step {
-        Step::Speak => {
-            ("speaks", format!("Say to the others, in two sentences at most, what you think: {}?", ask.about))
-        }
+        Step::Speak => (
+            "speaks",
+            format!(
+                "Say to the others, in two sentences at most, what you think: {}?",
+                ask.about
+            ),
+        ),
         Step::Choose => (
             "chooses",
             format!(
@@ -84,10 +95,18 @@ fn prompt(cx: &Context<Config>, ask: &Ask) -> String {
     };
     let mut prompt = format!("{}: {name} {verb}.\n\n", ask.when);
     let remembered: Vec<Message> = memory::recent(REMEMBERED);
-    for (title, messages) in [("What you remember", &remembered), ("What you have just heard", &cx.news)] {
+    for (title, messages) in [
+        ("What you remember", &remembered),
+        ("What you have just heard", &cx.news),
+    ] {
         if !messages.is_empty() {
-            let lines = messages.iter().map(|message| format!("- {}: {}", message.sent_from, message.content));
-            prompt.push_str(&format!("{title}:\n{}\n\n", lines.collect::<Vec<_>>().join("\n")));
+            let lines = messages
+                .iter()
+                .map(|message| format!("- {}: {}", message.sent_from, message.content));
+            prompt.push_str(&format!(
+                "{title}:\n{}\n\n",
+                lines.collect::<Vec<_>>().join("\n")
+            ));
         }
     }
     prompt + &task

@@ -12,7 +12,11 @@ fn ask(step: &str) -> Value {
 
 fn told(from: &str, text: &str, data: Option<Value>) -> Message {
     let data = data.map(|data| data.to_string());
-    Message { sent_from: from.into(), data, ..Message::new("Play", text) }
+    Message {
+        sent_from: from.into(),
+        data,
+        ..Message::new("Play", text)
+    }
 }
 
 fn play(host: &mut Host, name: &str, news: Vec<Message>) -> Output<Answer> {
@@ -29,37 +33,69 @@ fn play(host: &mut Host, name: &str, news: Vec<Message>) -> Output<Answer> {
 
 #[test]
 fn who_is_asked_to_speak_speaks_to_all_who_shall_hear_it() {
-    let mut host = Host::new().reply(" It was Bruno. ").remember(told("Bruno", "I am hungry", None));
-    let output = play(&mut host, "Anna", vec![told("Moderator", "Edda is dead.", Some(ask("speak")))]);
-    assert_eq!((output.content.as_str(), output.to.join(" ")), ("It was Bruno.", "Anna Bruno Moderator".into()));
-    assert_eq!(serde_json::to_value(output.data).expect("json"), ask("choose"));
+    let mut host =
+        Host::new()
+            .reply(" It was Bruno. ")
+            .remember(told("Bruno", "I am hungry", None));
+    let output = play(
+        &mut host,
+        "Anna",
+        vec![told("Moderator", "Edda is dead.", Some(ask("speak")))],
+    );
+    assert_eq!(
+        (output.content.as_str(), output.to.join(" ")),
+        ("It was Bruno.", "Anna Bruno Moderator".into())
+    );
+    assert_eq!(
+        serde_json::to_value(output.data).expect("json"),
+        ask("choose")
+    );
     let prompt = host.prompts()[0];
     assert!(prompt.starts_with("Day 2: Anna speaks.\n"), "{prompt}");
-    for part in ["remember:\n- Bruno: I am hungry\n", "heard:\n- Moderator: Edda is dead.\n", "who of you shall hang?"]
-    {
+    for part in [
+        "remember:\n- Bruno: I am hungry\n",
+        "heard:\n- Moderator: Edda is dead.\n",
+        "who of you shall hang?",
+    ] {
         assert!(prompt.contains(part), "`{part}` in {prompt}");
     }
 }
 
 #[test]
 fn who_has_heard_the_others_chooses_and_addresses_nobody() {
-    let speeches = vec![told("Bruno", "Anna!", Some(ask("choose"))), told("Anna", "No!", Some(ask("choose")))];
-    for (reply, choice) in [("He lies.\nCHOICE: bruno", json!("Bruno")), ("Who knows.", json!(null))] {
+    let speeches = vec![
+        told("Bruno", "Anna!", Some(ask("choose"))),
+        told("Anna", "No!", Some(ask("choose"))),
+    ];
+    for (reply, choice) in [
+        ("He lies.\nCHOICE: bruno", json!("Bruno")),
+        ("Who knows.", json!(null)),
+    ] {
         let mut host = Host::new().reply(reply);
         let output = play(&mut host, "Anna", speeches.clone());
         assert!(output.to.is_empty(), "{:?}", output.to);
-        assert_eq!(serde_json::to_value(output.data).expect("json"), json!({ "choice": choice }));
+        assert_eq!(
+            serde_json::to_value(output.data).expect("json"),
+            json!({ "choice": choice })
+        );
         assert!(host.prompts()[0].starts_with("Day 2: Anna chooses."));
     }
 }
 
 #[test]
 fn who_is_not_asked_listens_and_asks_no_model() {
-    let cases = [vec![told("Moderator", "x", Some(ask("speak")))], vec![told("Moderator", "x", None)], vec![]];
+    let cases = [
+        vec![told("Moderator", "x", Some(ask("speak")))],
+        vec![told("Moderator", "x", None)],
+        vec![],
+    ];
     for news in cases {
         let mut host = Host::new();
         let output = play(&mut host, "Edda", news);
-        assert_eq!((output.content.as_str(), output.to.len(), output.data), ("listens", 0, None));
+        assert_eq!(
+            (output.content.as_str(), output.to.len(), output.data),
+            ("listens", 0, None)
+        );
         assert!(host.prompts().is_empty());
     }
 }

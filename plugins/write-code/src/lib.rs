@@ -48,7 +48,11 @@ impl Action for WriteCode {
         request.model.clone_from(&cx.config.model);
         let code = code(&request.send()?, &cx.config.file)?;
         let Config { file, language, .. } = &cx.config;
-        let source = SourceFile { file: file.clone(), language: language.clone(), code };
+        let source = SourceFile {
+            file: file.clone(),
+            language: language.clone(),
+            code,
+        };
         Ok(Output::new(&source.code).data(source))
     }
 }
@@ -56,18 +60,28 @@ impl Action for WriteCode {
 action!(WriteCode);
 
 fn prompt(cx: &Context<Config>) -> String {
-    let Config { language, file, instructions, .. } = &cx.config;
-    let mut prompt =
-        format!("Write the code of `{file}`, in {language}. Reply with the whole file in one fenced code block.");
+    let Config {
+        language,
+        file,
+        instructions,
+        ..
+    } = &cx.config;
+    let mut prompt = format!(
+        "Write the code of `{file}`, in {language}. Reply with the whole file in one fenced code block."
+    );
     if !instructions.is_empty() {
         prompt.push_str(&format!(" {instructions}"));
     }
-    format!("{prompt}\n\nThis is what you have to go by:\n\n{}", cx.briefing())
+    format!(
+        "{prompt}\n\nThis is what you have to go by:\n\n{}",
+        cx.briefing()
+    )
 }
 
 /// The code of a reply. Without any, another reply may have some, so the failures are ones to retry.
 fn code(reply: &llm::Reply, file: &str) -> Result<String, Failure> {
-    let refuse = |why: &str| Failure::retryable(format!("writing `{file}`: the model's reply {why}"));
+    let refuse =
+        |why: &str| Failure::retryable(format!("writing `{file}`: the model's reply {why}"));
     match reply.code() {
         None if reply.text.trim().is_empty() => Err(refuse("is empty")),
         None => Err(refuse("holds no code block")),

@@ -58,7 +58,12 @@ impl Action for WriteDocument {
 action!(WriteDocument);
 
 fn prompt(cx: &Context<Config>) -> String {
-    let Config { document, instructions, sections, .. } = &cx.config;
+    let Config {
+        document,
+        instructions,
+        sections,
+        ..
+    } = &cx.config;
     let mut prompt = format!("Write the {document} in Markdown, below a title of level 1.");
     if !sections.is_empty() {
         prompt.push_str(" Give it these sections, in this order, as headings of level 2: ");
@@ -68,20 +73,33 @@ fn prompt(cx: &Context<Config>) -> String {
     if !instructions.is_empty() {
         prompt.push_str(&format!(" {instructions}"));
     }
-    format!("{prompt}\n\nThis is what you have to go by:\n\n{}", cx.briefing())
+    format!(
+        "{prompt}\n\nThis is what you have to go by:\n\n{}",
+        cx.briefing()
+    )
 }
 
 /// Takes the reply apart. What is missing may be there in another reply, so the failure is one to retry.
 fn read(text: &str, config: &Config) -> Result<Document, Failure> {
     let kind = &config.document;
     if text.is_empty() {
-        return Err(Failure::retryable(format!("writing the {kind}: the model replied nothing")));
+        return Err(Failure::retryable(format!(
+            "writing the {kind}: the model replied nothing"
+        )));
     }
     let (title, sections) = markdown::split(text);
     for wanted in &config.sections {
-        if !sections.iter().any(|section| section.heading.eq_ignore_ascii_case(wanted)) {
-            return Err(Failure::retryable(format!("writing the {kind}: the model's reply has no section `{wanted}`")));
+        if !sections
+            .iter()
+            .any(|section| section.heading.eq_ignore_ascii_case(wanted))
+        {
+            return Err(Failure::retryable(format!(
+                "writing the {kind}: the model's reply has no section `{wanted}`"
+            )));
         }
     }
-    Ok(Document { title: title.unwrap_or_else(|| kind.clone()), sections })
+    Ok(Document {
+        title: title.unwrap_or_else(|| kind.clone()),
+        sections,
+    })
 }

@@ -21,9 +21,14 @@ pub fn split(text: &str) -> (Option<String>, Vec<Section>) {
             in_code = !in_code;
         }
         match heading(line).filter(|_| !in_code) {
-            Some((1, text)) if title.is_none() && sections.is_empty() => title = Some(text.to_owned()),
+            Some((1, text)) if title.is_none() && sections.is_empty() => {
+                title = Some(text.to_owned())
+            }
             Some((_, text)) => {
-                sections.push(Section { heading: text.to_owned(), text: String::new() });
+                sections.push(Section {
+                    heading: text.to_owned(),
+                    text: String::new(),
+                });
             }
             None => {
                 if let Some(section) = sections.last_mut() {
@@ -56,14 +61,29 @@ mod tests {
     fn headings_part_a_text() {
         let cases: [(&str, Option<&str>, Expected<'_>); 4] = [
             ("plain", None, &[]),
-            ("# T\nx\n## A\na\n\nb\n## B\n", Some("T"), &[("A", "a\n\nb"), ("B", "")]),
+            (
+                "# T\nx\n## A\na\n\nb\n## B\n",
+                Some("T"),
+                &[("A", "a\n\nb"), ("B", "")],
+            ),
             ("## A\n#hash\n# B\nb", None, &[("A", "#hash"), ("B", "b")]),
-            ("# T\n## A\n```\n# no heading\n```", Some("T"), &[("A", "```\n# no heading\n```")]),
+            (
+                "# T\n## A\n```\n# no heading\n```",
+                Some("T"),
+                &[("A", "```\n# no heading\n```")],
+            ),
         ];
         for (text, title, sections) in cases {
             let (found, parts) = split(text);
-            let parts: Vec<_> = parts.iter().map(|s| (s.heading.as_str(), s.text.as_str())).collect();
-            assert_eq!((found.as_deref(), &parts[..]), (title, sections), "{text:?}");
+            let parts: Vec<_> = parts
+                .iter()
+                .map(|s| (s.heading.as_str(), s.text.as_str()))
+                .collect();
+            assert_eq!(
+                (found.as_deref(), &parts[..]),
+                (title, sections),
+                "{text:?}"
+            );
         }
     }
 }

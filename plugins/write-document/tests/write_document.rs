@@ -23,7 +23,12 @@ fn the_prompt_says_who_writes_what_from_what() {
     assert_eq!(request.messages[0].speaker, Speaker::System);
     assert_eq!(request.messages[0].content, "You are Tester.");
     let prompt = &request.messages[1].content;
-    for part in ["Write the requirements", "Goals; Acceptance criteria.", "Be brief.", "write a game"] {
+    for part in [
+        "Write the requirements",
+        "Goals; Acceptance criteria.",
+        "Be brief.",
+        "write a game",
+    ] {
         assert!(prompt.contains(part), "`{part}` is missing in {prompt}");
     }
 }
@@ -36,7 +41,10 @@ fn the_document_is_returned_whole_and_taken_apart() {
     assert_eq!(output.content, text);
     let document = output.data.expect("data");
     assert_eq!(document.title, "Game");
-    let goals = Section { heading: "Goals".into(), text: "Fun.".into() };
+    let goals = Section {
+        heading: "Goals".into(),
+        text: "Fun.".into(),
+    };
     assert_eq!(document.sections[0], goals);
     assert_eq!(document.sections.len(), 2);
 }
@@ -44,10 +52,22 @@ fn the_document_is_returned_whole_and_taken_apart() {
 #[test]
 fn a_reply_that_is_no_such_document_is_refused() {
     let cases = [
-        (Host::new().reply(" \n"), FailureKind::Retryable, "the model replied nothing"),
-        (Host::new().reply("# G\n## Goals\n"), FailureKind::Retryable, "no section `Acceptance criteria`"),
+        (
+            Host::new().reply(" \n"),
+            FailureKind::Retryable,
+            "the model replied nothing",
+        ),
+        (
+            Host::new().reply("# G\n## Goals\n"),
+            FailureKind::Retryable,
+            "no section `Acceptance criteria`",
+        ),
         (Host::new(), FailureKind::Denied, ""),
-        (Host::new().llm_error(HostErrorKind::Upstream, "down"), FailureKind::Host, "down"),
+        (
+            Host::new().llm_error(HostErrorKind::Upstream, "down"),
+            FailureKind::Host,
+            "down",
+        ),
     ];
     for (mut host, kind, message) in cases {
         let failure = host.run::<WriteDocument>(call()).expect_err(message);

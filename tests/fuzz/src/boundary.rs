@@ -8,7 +8,9 @@ use strata_core::id::{Digest, RoleId};
 use strata_core::json::Json;
 use strata_core::request::Answer as Answered;
 use strata_core::team::Profile;
-use strata_host::gateway::{Answer, Ask, AttemptId, Gateway, HostError, HostErrorKind, QUEUE, Question};
+use strata_host::gateway::{
+    Answer, Ask, AttemptId, Gateway, HostError, HostErrorKind, QUEUE, Question,
+};
 use strata_host::manifest::Definition;
 use strata_host::plugin::Plugin;
 use strata_host::sandbox::{Call, Metering, Sandbox, WasmSandbox};
@@ -67,25 +69,50 @@ impl Stage {
         fs::write(folder.path().join("canary"), CANARY).unwrap();
         std::os::unix::fs::symlink("../canary", folder.path().join("out/link")).unwrap();
         let text = include_str!("../guest.toml");
-        let definition = Definition::parse(text, "guest.toml", folder.path()).unwrap_or_else(|error| panic!("{error}"));
+        let definition = Definition::parse(text, "guest.toml", folder.path())
+            .unwrap_or_else(|error| panic!("{error}"));
         let plugin = definition.plugins.into_values().next().unwrap();
         let sandbox = WasmSandbox::uncached().unwrap();
         let guest = fs::read(built("tests/fuzz/guest")).unwrap();
         let digest = sandbox.load(&guest, Metering::Fuel).unwrap().digest;
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        Self { folder, sandbox, digest, plugin, runtime }
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        Self {
+            folder,
+            sandbox,
+            digest,
+            plugin,
+            runtime,
+        }
     }
 
     fn play(&self, bytes: &[u8]) {
         let mut plugin = self.plugin.clone();
         plugin.config = Json::from(serde_json::json!({ "bytes": bytes }));
-        let role = Profile { name: "R".into(), ..Profile::default() };
+        let role = Profile {
+            name: "R".into(),
+            ..Profile::default()
+        };
         let call = Call::first(self.digest.clone(), plugin, role, "A");
         self.runtime.block_on(async {
             let (questions, asked) = mpsc::channel(QUEUE);
             let answering = tokio::spawn(answer_all(asked));
-            let ended =
-                self.sandbox.call(call, Gateway::new(AttemptId { role: RoleId(0), serial: 0 }, questions)).await;
+            let ended = self
+                .sandbox
+                .call(
+                    call,
+                    Gateway::new(
+                        AttemptId {
+                            role: RoleId(0),
+                            serial: 0,
+                        },
+                        questions,
+                    ),
+                )
+                .await;
             answering.abort();
             if let Err(fault) = ended.result {
                 assert!(!fault.message.is_empty());
@@ -110,13 +137,17 @@ fn answer(ask: Ask) -> Answer {
     let failed = || HostError::new(HostErrorKind::Upstream, "nobody is there");
     match ask {
         Ask::Get { pending, .. } => Answer::Value(Ok((pending.len() % 2 == 0).then(Json::null))),
-        Ask::Keys { pending, .. } => Answer::Keys(Ok(pending.into_iter().map(|write| write.key).collect())),
+        Ask::Keys { pending, .. } => {
+            Answer::Keys(Ok(pending.into_iter().map(|write| write.key).collect()))
+        }
         Ask::Recent { .. } => Answer::Messages(Vec::new()),
         Ask::Now | Ask::Start => Answer::Time(1234.0),
         Ask::File(_) => Answer::File(None),
         Ask::Random { length } => Answer::Bytes(Ok(vec![b'r'; length as usize])),
         Ask::Person(_) => Answer::Person(Answered::Given(Json::null())),
         Ask::Fetch(requests) => Answer::Responses(requests.iter().map(|_| Err(failed())).collect()),
-        Ask::Complete(requests) => Answer::Replies(requests.iter().map(|_| Err(failed())).collect()),
+        Ask::Complete(requests) => {
+            Answer::Replies(requests.iter().map(|_| Err(failed())).collect())
+        }
     }
 }

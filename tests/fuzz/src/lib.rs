@@ -4,7 +4,10 @@
 //! makes up more bytes without an instrumented build, for the tests of every day; `engine.rs` drives the same targets
 //! by coverage.
 
-#![allow(clippy::unwrap_used, reason = "all of this is a test: what does not hold has to fail")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "all of this is a test: what does not hold has to fail"
+)]
 
 mod boundary;
 mod files;
@@ -32,12 +35,36 @@ pub struct Target {
 
 /// All of them.
 pub const TARGETS: [Target; 6] = [
-    Target { name: "team-toml", start: files::team_toml, share: 2000 },
-    Target { name: "team-json", start: files::team_json, share: 1500 },
-    Target { name: "letter", start: letter::letter, share: 10_000 },
-    Target { name: "storage", start: storage::storage, share: 150 },
-    Target { name: "component", start: boundary::component, share: 500 },
-    Target { name: "guest", start: boundary::guest, share: 800 },
+    Target {
+        name: "team-toml",
+        start: files::team_toml,
+        share: 2000,
+    },
+    Target {
+        name: "team-json",
+        start: files::team_json,
+        share: 1500,
+    },
+    Target {
+        name: "letter",
+        start: letter::letter,
+        share: 10_000,
+    },
+    Target {
+        name: "storage",
+        start: storage::storage,
+        share: 150,
+    },
+    Target {
+        name: "component",
+        start: boundary::component,
+        share: 500,
+    },
+    Target {
+        name: "guest",
+        start: boundary::guest,
+        share: 800,
+    },
 ];
 
 /// The target of a name.
@@ -48,13 +75,21 @@ pub fn target(name: &str) -> Option<Target> {
 impl Target {
     /// Where its corpus lies.
     pub fn folder(&self) -> PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(self.name)
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("corpus")
+            .join(self.name)
     }
 
     /// What is kept for it: by name, so that the same inputs are made of it everywhere.
     pub fn corpus(&self) -> Vec<(PathBuf, Vec<u8>)> {
-        let mut paths: Vec<PathBuf> = fs::read_dir(self.folder()).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let mut paths: Vec<PathBuf> = fs::read_dir(self.folder())
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect();
         paths.sort();
-        paths.into_iter().map(|path| (path.clone(), fs::read(&path).unwrap())).collect()
+        paths
+            .into_iter()
+            .map(|path| (path.clone(), fs::read(&path).unwrap()))
+            .collect()
     }
 }

@@ -39,7 +39,10 @@ pub struct Mutator<'a> {
 impl<'a> Mutator<'a> {
     /// Out of these.
     pub fn new(corpus: impl IntoIterator<Item = &'a [u8]>, seed: u64) -> Self {
-        Self { corpus: corpus.into_iter().collect(), random: StdRng::seed_from_u64(seed) }
+        Self {
+            corpus: corpus.into_iter().collect(),
+            random: StdRng::seed_from_u64(seed),
+        }
     }
 
     /// The next input: one of the corpus, changed in one to eight places.

@@ -61,7 +61,8 @@ fn resealed(database: &[u8], edits: &[u8]) -> Option<Vec<u8>> {
     let path = temp.path().join("team.db");
     fs::write(&path, database).unwrap();
     let conn = Connection::open(&path).ok()?;
-    conn.execute_batch("PRAGMA trusted_schema = off; PRAGMA journal_mode = delete;").ok()?;
+    conn.execute_batch("PRAGMA trusted_schema = off; PRAGMA journal_mode = delete;")
+        .ok()?;
     change(&conn, edits);
     seal(&conn).ok()?;
     conn.close().ok()?;
@@ -76,12 +77,20 @@ fn saved() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let team = folder.path().join("team.toml");
     fs::write(&team, include_str!("../team.toml")).unwrap();
-    fs::copy(boundary::built("plugins/probe"), folder.path().join("probe.wasm")).unwrap();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    fs::copy(
+        boundary::built("plugins/probe"),
+        folder.path().join("probe.wasm"),
+    )
+    .unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     runtime.block_on(async {
         let (store, overrides) = (folder.path().join("store"), Overrides::default());
         let start = Start::new(&team, &store, &overrides);
-        let mut environment = LiveEnvironment::create(start).unwrap_or_else(|error| panic!("{error}"));
+        let mut environment =
+            LiveEnvironment::create(start).unwrap_or_else(|error| panic!("{error}"));
         environment.start(WhenIdle::End).unwrap();
         environment.ended().await.unwrap();
     });

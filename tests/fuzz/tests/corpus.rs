@@ -10,7 +10,10 @@ use strata_fuzz::{Taker, target};
 /// Hands bytes over; says which bytes they were when that fails.
 fn take(taker: &Taker, bytes: &[u8], what: &str) {
     if std::panic::catch_unwind(AssertUnwindSafe(|| taker(bytes))).is_err() {
-        panic!("failed with {what}:\n{}\n{bytes:?}", String::from_utf8_lossy(bytes));
+        panic!(
+            "failed with {what}:\n{}\n{bytes:?}",
+            String::from_utf8_lossy(bytes)
+        );
     }
 }
 
@@ -22,7 +25,11 @@ fn check(name: &str) {
     }
     let mut mutator = Mutator::new(corpus.iter().map(|(_, bytes)| bytes.as_slice()), 1);
     for nth in 0..target.share {
-        take(&taker, &mutator.next_input(), &format!("made-up input {nth}"));
+        take(
+            &taker,
+            &mutator.next_input(),
+            &format!("made-up input {nth}"),
+        );
     }
 }
 

@@ -33,15 +33,27 @@ impl Action for Gather {
             let (method, url) = line.split_once(' ').unwrap_or(("GET", line));
             http::Request::new(method, url)
         };
-        let Config { requests, prompts, wait } = &cx.config;
+        let Config {
+            requests,
+            prompts,
+            wait,
+        } = &cx.config;
         let mut came = Vec::new();
         if !requests.is_empty() {
             let requests: Vec<http::Request> = requests.iter().map(request).collect();
-            came.extend(http::fetch_many(&requests).into_iter().map(|response| told(response.map(|r| r.text()))));
+            came.extend(
+                http::fetch_many(&requests)
+                    .into_iter()
+                    .map(|response| told(response.map(|r| r.text()))),
+            );
         }
         if !prompts.is_empty() {
             let prompts: Vec<llm::Request> = prompts.iter().map(llm::Request::new).collect();
-            came.extend(llm::ask_many(&prompts).into_iter().map(|reply| told(reply.map(|r| r.text))));
+            came.extend(
+                llm::ask_many(&prompts)
+                    .into_iter()
+                    .map(|reply| told(reply.map(|r| r.text))),
+            );
         }
         if wait.contains(&cx.attempt.number) {
             clock::sleep(Duration::from_secs(60));

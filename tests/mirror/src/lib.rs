@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use strata_action::{Action, Attempt, Context, Failure, Output, action, clock, log, memory, random};
+use strata_action::{
+    Action, Attempt, Context, Failure, Output, action, clock, log, memory, random,
+};
 
 /// What to do after it is told.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -26,11 +28,19 @@ impl Action for Mirror {
     type Data = ();
 
     fn run(cx: &Context<Config>) -> Result<Output<()>, Failure> {
-        let Attempt { number, idempotency_key } = &cx.attempt;
-        let call = idempotency_key.split_once('/').map_or("", |(_run, call)| call);
+        let Attempt {
+            number,
+            idempotency_key,
+        } = &cx.attempt;
+        let call = idempotency_key
+            .split_once('/')
+            .map_or("", |(_run, call)| call);
         let attempt = format!("{call}/{number}");
         // A line, whatever is in it.
-        log::error(&format!("given {attempt} {}", serde_json::Value::from(picture(cx))));
+        log::error(&format!(
+            "given {attempt} {}",
+            serde_json::Value::from(picture(cx))
+        ));
         // An event by which is seen that it was told.
         random::bytes(1)?;
         if cx.config.wait.contains(&attempt) {
@@ -39,7 +49,11 @@ impl Action for Mirror {
         if cx.config.trap.contains(&attempt) {
             panic!("told to");
         }
-        Ok(Output::new(format!("{} of {} news", cx.action, cx.news.len())))
+        Ok(Output::new(format!(
+            "{} of {} news",
+            cx.action,
+            cx.news.len()
+        )))
     }
 }
 
@@ -47,8 +61,19 @@ action!(Mirror);
 
 /// All that is given, but for the number of the attempt.
 fn picture(cx: &Context<Config>) -> String {
-    let Context { attempt, role, action, index, config, news, outputs, task } = cx;
+    let Context {
+        attempt,
+        role,
+        action,
+        index,
+        config,
+        news,
+        outputs,
+        task,
+    } = cx;
     let key = &attempt.idempotency_key;
     let remembered = memory::recent(1000);
-    format!("{key}\n{role:#?}\n{action} {index}\n{config:?}\n{news:#?}\n{outputs:#?}\n{task:?}\n{remembered:#?}\n")
+    format!(
+        "{key}\n{role:#?}\n{action} {index}\n{config:?}\n{news:#?}\n{outputs:#?}\n{task:?}\n{remembered:#?}\n"
+    )
 }

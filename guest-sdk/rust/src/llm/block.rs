@@ -15,8 +15,14 @@ impl CodeBlock {
     /// The first block of a text. One without a closing fence reaches to the end.
     pub fn first(text: &str) -> Option<Self> {
         let mut lines = text.lines();
-        let (indent, (fence, language)) = lines.by_ref().find_map(|line| Some((indent_of(line), opening(line)?)))?;
-        let mut block = Self { language: language.to_owned(), code: String::new(), closed: false };
+        let (indent, (fence, language)) = lines
+            .by_ref()
+            .find_map(|line| Some((indent_of(line), opening(line)?)))?;
+        let mut block = Self {
+            language: language.to_owned(),
+            code: String::new(),
+            closed: false,
+        };
         for line in lines {
             if closes(line, fence) {
                 block.closed = true;
@@ -45,7 +51,11 @@ fn opening(line: &str) -> Option<(&str, &str)> {
 
 fn closes(line: &str, fence: &str) -> bool {
     let line = line.trim();
-    line.len() >= fence.len() && fence.chars().next().is_some_and(|first| line.chars().all(|c| c == first))
+    line.len() >= fence.len()
+        && fence
+            .chars()
+            .next()
+            .is_some_and(|first| line.chars().all(|c| c == first))
 }
 
 #[cfg(test)]
@@ -61,15 +71,26 @@ mod tests {
             ("no code", None),
             ("a `b` c", None),
             ("```inline```", None),
-            ("so:\n```html\n<p>\n```\nand\n```js\n1\n```", Some(("html", "<p>\n", true))),
+            (
+                "so:\n```html\n<p>\n```\nand\n```js\n1\n```",
+                Some(("html", "<p>\n", true)),
+            ),
             ("~~~\n```\n~~~", Some(("", "```\n", true))),
-            ("````md\n```\nx\n```\n````", Some(("md", "```\nx\n```\n", true))),
-            ("1. so:\n   ```py\n   if x:\n     y\n z\n   ```", Some(("py", "if x:\n  y\nz\n", true))),
+            (
+                "````md\n```\nx\n```\n````",
+                Some(("md", "```\nx\n```\n", true)),
+            ),
+            (
+                "1. so:\n   ```py\n   if x:\n     y\n z\n   ```",
+                Some(("py", "if x:\n  y\nz\n", true)),
+            ),
             ("```c\ncut off", Some(("c", "cut off\n", false))),
         ];
         for (text, expected) in cases {
             let found = CodeBlock::first(text);
-            let found = found.as_ref().map(|b| (b.language.as_str(), b.code.as_str(), b.closed));
+            let found = found
+                .as_ref()
+                .map(|b| (b.language.as_str(), b.code.as_str(), b.closed));
             assert_eq!(found, expected, "in {text:?}");
         }
     }

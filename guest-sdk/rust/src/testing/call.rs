@@ -91,7 +91,10 @@ impl Call {
     /// Adds an action for a thinker to choose from.
     #[must_use]
     pub fn candidate(mut self, name: &str, description: &str) -> Self {
-        let candidate = Candidate { name: name.to_owned(), description: description.to_owned() };
+        let candidate = Candidate {
+            name: name.to_owned(),
+            description: description.to_owned(),
+        };
         self.candidates.push(candidate);
         self
     }
@@ -99,7 +102,10 @@ impl Call {
     /// Sets the planned task.
     #[must_use]
     pub fn task(mut self, text: impl Into<String>) -> Self {
-        self.task = Some(Task { text: text.into(), action: None });
+        self.task = Some(Task {
+            text: text.into(),
+            action: None,
+        });
         self
     }
 
@@ -123,7 +129,10 @@ impl Call {
         })
     }
 
-    pub(super) fn situation<C: DeserializeOwned>(self, round: u32) -> Result<Situation<C>, Failure> {
+    pub(super) fn situation<C: DeserializeOwned>(
+        self,
+        round: u32,
+    ) -> Result<Situation<C>, Failure> {
         Ok(Situation {
             attempt: attempt(self.attempt),
             role: self.role,
@@ -137,5 +146,8 @@ impl Call {
 }
 
 fn attempt(number: u32) -> Attempt {
-    Attempt { number, idempotency_key: "test/0/Tester/0".to_owned() }
+    Attempt {
+        number,
+        idempotency_key: "test/0/Tester/0".to_owned(),
+    }
 }

@@ -29,7 +29,12 @@ impl Directories {
 
     pub fn read(&self, path: &str) -> Result<Vec<u8>, HostError> {
         granted(&self.readable, path, "reading")?;
-        let not_found = || error(HostErrorKind::NotFound, format!("reading `{path}`: no such file"));
+        let not_found = || {
+            error(
+                HostErrorKind::NotFound,
+                format!("reading `{path}`: no such file"),
+            )
+        };
         self.contents.get(path).cloned().ok_or_else(not_found)
     }
 
@@ -41,7 +46,12 @@ impl Directories {
 
     pub fn remove(&mut self, path: &str) -> Result<(), HostError> {
         granted(&self.writable, path, "removing")?;
-        let not_found = || error(HostErrorKind::NotFound, format!("removing `{path}`: no such file"));
+        let not_found = || {
+            error(
+                HostErrorKind::NotFound,
+                format!("removing `{path}`: no such file"),
+            )
+        };
         self.contents.remove(path).map(drop).ok_or_else(not_found)
     }
 
@@ -50,7 +60,10 @@ impl Directories {
         granted(&self.readable, directory, "listing")?;
         let inside = self.contents.keys().filter_map(|file| {
             let rest = file.strip_prefix(directory)?.strip_prefix('/')?;
-            Some(rest.split_once('/').map_or(rest.to_owned(), |(name, _)| format!("{name}/")))
+            Some(
+                rest.split_once('/')
+                    .map_or(rest.to_owned(), |(name, _)| format!("{name}/")),
+            )
         });
         let names: BTreeSet<String> = inside.collect();
         Ok(names.into_iter().collect())
@@ -59,13 +72,17 @@ impl Directories {
 
 fn granted(directories: &BTreeSet<String>, path: &str, verb: &str) -> Result<(), HostError> {
     let inside = |directory: &String| {
-        path.strip_prefix(directory.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        path.strip_prefix(directory.as_str())
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
     let leads_out = path.split('/').any(|part| part == "..");
     if !leads_out && directories.iter().any(inside) {
         return Ok(());
     }
-    Err(error(HostErrorKind::Denied, format!("{verb} `{path}`: not granted")))
+    Err(error(
+        HostErrorKind::Denied,
+        format!("{verb} `{path}`: not granted"),
+    ))
 }
 
 fn error(kind: HostErrorKind, message: String) -> HostError {

@@ -33,17 +33,25 @@ fn with<R>(function: impl FnOnce(&mut Host) -> R) -> R {
 }
 
 fn denied(message: String) -> crate::HostError {
-    crate::HostError { kind: crate::HostErrorKind::Denied, message }
+    crate::HostError {
+        kind: crate::HostErrorKind::Denied,
+        message,
+    }
 }
 
 fn invalid(message: String) -> crate::HostError {
-    crate::HostError { kind: crate::HostErrorKind::Invalid, message }
+    crate::HostError {
+        kind: crate::HostErrorKind::Invalid,
+        message,
+    }
 }
 
 /// What changes something is refused to a thinker.
 fn effect() -> Result<(), crate::HostError> {
     match with(|host| host.choosing) {
-        true => Err(invalid("nothing can be emitted or written here: a choice changes nothing".into())),
+        true => Err(invalid(
+            "nothing can be emitted or written here: a choice changes nothing".into(),
+        )),
         false => Ok(()),
     }
 }
@@ -65,10 +73,15 @@ pub mod state {
     use crate::HostError;
     use std::collections::BTreeMap;
 
-    fn scope<R>(name: &str, function: impl FnOnce(&mut BTreeMap<String, String>) -> R) -> Result<R, HostError> {
+    fn scope<R>(
+        name: &str,
+        function: impl FnOnce(&mut BTreeMap<String, String>) -> R,
+    ) -> Result<R, HostError> {
         with(|host| match host.scopes.get_mut(name) {
             Some(scope) => Ok(function(scope)),
-            None => Err(invalid(format!("using scope `{name}`: the team declares no such scope"))),
+            None => Err(invalid(format!(
+                "using scope `{name}`: the team declares no such scope"
+            ))),
         })
     }
 
@@ -78,7 +91,9 @@ pub mod state {
 
     pub fn set(name: &str, key: &str, value: &str) -> Result<(), HostError> {
         effect()?;
-        scope(name, |scope| drop(scope.insert(key.to_owned(), value.to_owned())))
+        scope(name, |scope| {
+            drop(scope.insert(key.to_owned(), value.to_owned()))
+        })
     }
 
     pub fn delete(name: &str, key: &str) -> Result<(), HostError> {
@@ -144,9 +159,15 @@ pub mod random {
 
     pub fn bytes(length: u32) -> Result<Vec<u8>, HostError> {
         if length > 65_536 {
-            return Err(invalid(format!("getting `{length}` random bytes: more than 65536")));
+            return Err(invalid(format!(
+                "getting `{length}` random bytes: more than 65536"
+            )));
         }
-        Ok(with(|host| (0..length).map(|_| next_byte(&mut host.random_state)).collect()))
+        Ok(with(|host| {
+            (0..length)
+                .map(|_| next_byte(&mut host.random_state))
+                .collect()
+        }))
     }
 
     /// One byte of SplitMix64: enough for tests, and the same in every run.
@@ -163,7 +184,12 @@ pub mod llm {
     use crate::{HostError, HostErrorKind};
 
     pub fn complete(request: &Request) -> Result<Reply, HostError> {
-        let refuse = |kind, message: &str| Err(HostError { kind, message: message.to_owned() });
+        let refuse = |kind, message: &str| {
+            Err(HostError {
+                kind,
+                message: message.to_owned(),
+            })
+        };
         with(|host| {
             host.requests.push(request.clone());
             let Some(replies) = &mut host.llm else {
@@ -189,7 +215,10 @@ pub mod human {
             host.questions.push(question.clone());
             match (host.answers.pop_front(), &question.default) {
                 (Some(Err(error)), Some(default)) if error.kind == HostErrorKind::Expired => {
-                    Ok(Answer { value: default.clone(), source: Source::Default })
+                    Ok(Answer {
+                        value: default.clone(),
+                        source: Source::Default,
+                    })
                 }
                 (Some(answer), _) => answer,
                 (None, _) => panic!("nobody answers `{}`; add `Host::answer`", question.text),
@@ -209,11 +238,18 @@ pub mod http {
             let Some(responses) = &mut host.http else {
                 return Err(denied("making a request: not granted".to_owned()));
             };
-            if let Some(name) = request.secrets.iter().find(|name| !host.secrets.contains(*name)) {
+            if let Some(name) = request
+                .secrets
+                .iter()
+                .find(|name| !host.secrets.contains(*name))
+            {
                 return Err(denied(format!("sending the secret `{name}`: not granted")));
             }
             let message = "making a request: no response is left".to_owned();
-            responses.pop_front().unwrap_or(Err(HostError { kind: HostErrorKind::Upstream, message }))
+            responses.pop_front().unwrap_or(Err(HostError {
+                kind: HostErrorKind::Upstream,
+                message,
+            }))
         })
     }
 
@@ -240,7 +276,9 @@ pub mod env {
 
     pub fn get(name: &str) -> Result<Option<String>, HostError> {
         let value = with(|host| host.variables.get(name).cloned());
-        value.map(Some).ok_or_else(|| denied(format!("reading the variable `{name}`: not granted")))
+        value
+            .map(Some)
+            .ok_or_else(|| denied(format!("reading the variable `{name}`: not granted")))
     }
 }
 

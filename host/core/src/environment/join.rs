@@ -59,7 +59,9 @@ pub enum Moment {
 impl JoinState {
     /// An empty join.
     pub fn of(join: &Join) -> Self {
-        Self { queues: join.from.iter().map(|_| VecDeque::new()).collect() }
+        Self {
+            queues: join.from.iter().map(|_| VecDeque::new()).collect(),
+        }
     }
 
     /// Whether nothing waits in it.
@@ -69,7 +71,11 @@ impl JoinState {
 
     /// The sources that nothing came from.
     pub fn missing<'a>(&'a self, join: &'a Join) -> impl Iterator<Item = RoleId> + 'a {
-        join.from.iter().zip(&self.queues).filter(|(_, queue)| queue.is_empty()).map(|(source, _)| *source)
+        join.from
+            .iter()
+            .zip(&self.queues)
+            .filter(|(_, queue)| queue.is_empty())
+            .map(|(source, _)| *source)
     }
 
     /// Puts a message behind those of its sender.
@@ -81,7 +87,10 @@ impl JoinState {
 
     /// The same with what another join let go, unless it waits here already: it may have come by both ways.
     pub(crate) fn pass(&mut self, join: &Join, from: RoleId, message: MessageRef) {
-        if let Some(queue) = self.queue(join, from).filter(|queue| !queue.contains(&message)) {
+        if let Some(queue) = self
+            .queue(join, from)
+            .filter(|queue| !queue.contains(&message))
+        {
             queue.push_back(message);
         }
     }
@@ -96,7 +105,8 @@ impl JoinState {
     }
 
     fn queue(&mut self, join: &Join, from: RoleId) -> Option<&mut VecDeque<MessageRef>> {
-        join.source(from).and_then(|source| self.queues.get_mut(source))
+        join.source(from)
+            .and_then(|source| self.queues.get_mut(source))
     }
 }
 
@@ -113,7 +123,13 @@ pub fn firings(
     let mut hall = Hall::of(joins);
     let mut fired = Vec::new();
     for same in arrivals.chunk_by(|one, next| one.publication == next.publication) {
-        for Arrival { join, from, message, .. } in same {
+        for Arrival {
+            join,
+            from,
+            message,
+            ..
+        } in same
+        {
             hall.put(team, *join, (*from, *message));
         }
         hall.fire((team, book), moment, same[0].publication, &mut fired);
@@ -156,8 +172,15 @@ struct Queue<'a> {
 
 impl<'a> Hall<'a> {
     fn of(joins: &'a [JoinState]) -> Self {
-        let queue = |waiting| Queue { waiting, taken: 0, came: Vec::new() };
-        let row = |join: &'a JoinState| Row { queues: join.queues.iter().map(queue).collect(), came: VecDeque::new() };
+        let queue = |waiting| Queue {
+            waiting,
+            taken: 0,
+            came: Vec::new(),
+        };
+        let row = |join: &'a JoinState| Row {
+            queues: join.queues.iter().map(queue).collect(),
+            came: VecDeque::new(),
+        };
         Self(joins.iter().map(row).collect())
     }
 
@@ -193,9 +216,17 @@ impl<'a> Hall<'a> {
             let messages = self.take(team, join);
             let (to, into) = target((team, book), join);
             if let Some(next) = into {
-                messages.iter().for_each(|message| self.pass(team, next, *message));
+                messages
+                    .iter()
+                    .for_each(|message| self.pass(team, next, *message));
             }
-            fired.push(Firing { join, messages, to, into, publication });
+            fired.push(Firing {
+                join,
+                messages,
+                to,
+                into,
+                publication,
+            });
         }
     }
 
@@ -205,12 +236,20 @@ impl<'a> Hall<'a> {
             let fires = |id: &JoinId| {
                 let (mode, queues) = (team.join(*id).mode, &self.0[id.index()].queues);
                 let waits = |queue: &Queue<'_>| queue.first().is_some();
-                modes.contains(&mode) && queues.iter().any(waits) && (mode != Mode::All || queues.iter().all(waits))
+                modes.contains(&mode)
+                    && queues.iter().any(waits)
+                    && (mode != Mode::All || queues.iter().all(waits))
             };
             team.join_ids().find(fires)
         };
         let ready = first(&[Mode::All, Mode::Any]);
-        ready.or_else(|| if moment == Moment::Quiet { first(&[Mode::Active]) } else { None })
+        ready.or_else(|| {
+            if moment == Moment::Quiet {
+                first(&[Mode::Active])
+            } else {
+                None
+            }
+        })
     }
 
     /// Takes what a join lets go: one message of each source, or all that came where it waited for the quiet; where any
@@ -220,14 +259,30 @@ impl<'a> Hall<'a> {
         if join.mode == Mode::Any
             && let Some(source) = row.came.pop_front()
         {
-            return row.queues[source].pop().map(|message| (join.from[source], message)).into_iter().collect();
+            return row.queues[source]
+                .pop()
+                .map(|message| (join.from[source], message))
+                .into_iter()
+                .collect();
         }
-        let of_each = if join.mode == Mode::Active { usize::MAX } else { 1 };
+        let of_each = if join.mode == Mode::Active {
+            usize::MAX
+        } else {
+            1
+        };
         let queues = join.from.iter().zip(&mut row.queues);
         let taken = queues.flat_map(|(source, queue)| {
-            iter::from_fn(move || queue.pop()).take(of_each).map(move |message| (*source, message))
+            iter::from_fn(move || queue.pop())
+                .take(of_each)
+                .map(move |message| (*source, message))
         });
-        taken.take(if join.mode == Mode::Any { 1 } else { usize::MAX }).collect()
+        taken
+            .take(if join.mode == Mode::Any {
+                1
+            } else {
+                usize::MAX
+            })
+            .collect()
     }
 }
 
@@ -238,7 +293,11 @@ impl Queue<'_> {
     }
 
     fn holds(&self, message: MessageRef) -> bool {
-        self.waiting.iter().chain(&self.came).skip(self.taken).any(|held| *held == message)
+        self.waiting
+            .iter()
+            .chain(&self.came)
+            .skip(self.taken)
+            .any(|held| *held == message)
     }
 
     fn pop(&mut self) -> Option<MessageRef> {

@@ -24,7 +24,10 @@ pub struct Lineage {
 
 impl Default for Lineage {
     fn default() -> Self {
-        Self { name: FIRST_LINEAGE.into(), forks: Vec::new() }
+        Self {
+            name: FIRST_LINEAGE.into(),
+            forks: Vec::new(),
+        }
     }
 }
 
@@ -33,12 +36,20 @@ impl Lineage {
     pub fn fork(&self, name: &str, from: &CheckpointId) -> Self {
         let mut forks = self.forks.clone();
         forks.push(from.clone());
-        Self { name: name.into(), forks }
+        Self {
+            name: name.into(),
+            forks,
+        }
     }
 
     /// Whether its checkpoints, or those it shares, bear this name.
     pub fn passes(&self, name: &str) -> bool {
-        self.name == name || self.forks.iter().filter_map(place).any(|(lineage, _)| lineage == name)
+        self.name == name
+            || self
+                .forks
+                .iter()
+                .filter_map(place)
+                .any(|(lineage, _)| lineage == name)
     }
 
     /// The name of its checkpoint with this number; numbers count from the beginning of the run.
@@ -54,7 +65,11 @@ impl Lineage {
 
     /// What stands for the run in idempotency keys: what another lineage does to the world is another effect.
     pub fn key(&self, run: &str) -> String {
-        if self.name == FIRST_LINEAGE { run.into() } else { alloc::format!("{run}@{}", self.name) }
+        if self.name == FIRST_LINEAGE {
+            run.into()
+        } else {
+            alloc::format!("{run}@{}", self.name)
+        }
     }
 }
 
@@ -66,10 +81,14 @@ pub fn place(id: &CheckpointId) -> Option<(&str, u64)> {
 
 /// The last checkpoint that two states have in common, each given by its lineage and its newest checkpoint. It is
 /// told from the names alone; none where one of them was not made here, or they come from different beginnings.
-pub fn common(one: (&Lineage, &CheckpointId), other: (&Lineage, &CheckpointId)) -> Option<CheckpointId> {
+pub fn common(
+    one: (&Lineage, &CheckpointId),
+    other: (&Lineage, &CheckpointId),
+) -> Option<CheckpointId> {
     let path = |(lineage, head): (&Lineage, &CheckpointId)| -> Option<Vec<(String, u64)>> {
         let all = lineage.forks.iter().chain([head]);
-        all.map(|id| place(id).map(|(name, number)| (name.into(), number))).collect()
+        all.map(|id| place(id).map(|(name, number)| (name.into(), number)))
+            .collect()
     };
     let (one, other) = (path(one)?, path(other)?);
     let mut last = None;
@@ -95,7 +114,13 @@ mod tests {
             let ids: Vec<CheckpointId> = path.iter().map(|id| CheckpointId::from(*id)).collect();
             let (head, forks) = ids.split_last().expect("a head");
             let name = place(head).map_or("", |(name, _)| name).into();
-            (Lineage { name, forks: forks.to_vec() }, head.clone())
+            (
+                Lineage {
+                    name,
+                    forks: forks.to_vec(),
+                },
+                head.clone(),
+            )
         };
         let (one, other) = (given(one), given(other));
         let expected = expected.map(CheckpointId::from);
@@ -109,10 +134,26 @@ mod tests {
         check(&["main-4"], &["main-7"], Some("main-4"));
         check(&["main-7"], &["main-3", "main.1-5"], Some("main-3"));
         check(&["main-2"], &["main-3", "main.1-5"], Some("main-2"));
-        check(&["main-3", "main.1-5"], &["main-3", "main.2-9"], Some("main-3"));
-        check(&["main-3", "main.1-5"], &["main-1", "main.2-9"], Some("main-1"));
-        check(&["main-3", "main.1-6", "main.3-9"], &["main-3", "main.1-5"], Some("main.1-5"));
-        check(&["main-3", "main.1-6", "main.3-9"], &["main-3", "main.1-5", "main.2-8"], Some("main.1-5"));
+        check(
+            &["main-3", "main.1-5"],
+            &["main-3", "main.2-9"],
+            Some("main-3"),
+        );
+        check(
+            &["main-3", "main.1-5"],
+            &["main-1", "main.2-9"],
+            Some("main-1"),
+        );
+        check(
+            &["main-3", "main.1-6", "main.3-9"],
+            &["main-3", "main.1-5"],
+            Some("main.1-5"),
+        );
+        check(
+            &["main-3", "main.1-6", "main.3-9"],
+            &["main-3", "main.1-5", "main.2-8"],
+            Some("main.1-5"),
+        );
         check(&["a-b-3"], &["a-b-2"], Some("a-b-2"));
         check(&["main-1"], &["other-1"], None);
         check(&["main-1"], &["made elsewhere"], None);
@@ -122,7 +163,16 @@ mod tests {
     fn keys_of_the_first_lineage_are_those_of_the_run() {
         let first = Lineage::default();
         let second = first.fork("main.1", &"main-2".into());
-        assert_eq!((first.key("r").as_str(), second.key("r").as_str()), ("r", "r@main.1"));
-        assert_eq!((first.checkpoint(3).0.as_str(), second.checkpoint(3).0.as_str()), ("main-3", "main.1-3"));
+        assert_eq!(
+            (first.key("r").as_str(), second.key("r").as_str()),
+            ("r", "r@main.1")
+        );
+        assert_eq!(
+            (
+                first.checkpoint(3).0.as_str(),
+                second.checkpoint(3).0.as_str()
+            ),
+            ("main-3", "main.1-3")
+        );
     }
 }

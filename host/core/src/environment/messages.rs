@@ -40,7 +40,10 @@ impl Messages {
             end += page.count();
             Paged { end, page }
         };
-        Self { pages: pages.into_iter().map(paged).collect(), own }
+        Self {
+            pages: pages.into_iter().map(paged).collect(),
+            own,
+        }
     }
 
     /// How many there are.
@@ -91,7 +94,10 @@ impl Messages {
 
     /// Those at some places, oldest first. Pages that have none of them stay where they are. The iterator panics where
     /// there is none.
-    pub fn range(&self, places: Range<usize>) -> impl DoubleEndedIterator<Item = &Arc<Message>> + ExactSizeIterator {
+    pub fn range(
+        &self,
+        places: Range<usize>,
+    ) -> impl DoubleEndedIterator<Item = &Arc<Message>> + ExactSizeIterator {
         places.map(|place| self.get(place))
     }
 
@@ -103,7 +109,10 @@ impl Messages {
 
 impl FromIterator<Arc<Message>> for Messages {
     fn from_iter<I: IntoIterator<Item = Arc<Message>>>(messages: I) -> Self {
-        Self { pages: Vec::new(), own: messages.into_iter().collect() }
+        Self {
+            pages: Vec::new(),
+            own: messages.into_iter().collect(),
+        }
     }
 }
 
@@ -136,16 +145,28 @@ mod tests {
     }
 
     fn made(places: Range<usize>) -> Vec<Arc<Message>> {
-        let message = |n| Message::of_user(alloc::format!("m{n}").as_str().into(), "said".into(), "label".into());
+        let message = |n| {
+            Message::of_user(
+                alloc::format!("m{n}").as_str().into(),
+                "said".into(),
+                "label".into(),
+            )
+        };
         places.map(|n| Arc::new(message(n))).collect()
     }
 
     /// Messages up to the last of these places, in pages that end at the others.
     fn paged(ends: &[usize]) -> (Vec<Arc<Counted>>, Messages) {
         let starts = [0].iter().chain(ends);
-        let mut parts: Vec<_> = starts.zip(ends).map(|(start, end)| made(*start..*end)).collect();
+        let mut parts: Vec<_> = starts
+            .zip(ends)
+            .map(|(start, end)| made(*start..*end))
+            .collect();
         let own = parts.pop().expect("there are some");
-        let pages: Vec<_> = parts.into_iter().map(|part| Arc::new(Counted(part, AtomicUsize::new(0)))).collect();
+        let pages: Vec<_> = parts
+            .into_iter()
+            .map(|part| Arc::new(Counted(part, AtomicUsize::new(0))))
+            .collect();
         let messages = Messages::new(pages.iter().map(|page| page.clone() as Arc<dyn Page>), own);
         (pages, messages)
     }
@@ -153,10 +174,18 @@ mod tests {
     #[test]
     fn it_does_not_matter_in_which_pages_messages_lie() {
         let plain: Messages = made(0..10).into_iter().collect();
-        for ends in [&[10][..], &[10, 10], &[4, 10], &[1, 2, 9, 10], &[0, 3, 3, 10]] {
+        for ends in [
+            &[10][..],
+            &[10, 10],
+            &[4, 10],
+            &[1, 2, 9, 10],
+            &[0, 3, 3, 10],
+        ] {
             let (_, mut messages) = paged(ends);
             assert_eq!((messages.len(), &messages), (10, &plain), "{ends:?}");
-            assert!(messages.iter().rev().eq(plain.iter().rev()) && messages.last() == plain.last());
+            assert!(
+                messages.iter().rev().eq(plain.iter().rev()) && messages.last() == plain.last()
+            );
             messages.push(made(10..11).remove(0));
             assert_eq!(messages.get(10).id.0, "m10");
             assert_ne!(messages, plain);
@@ -167,11 +196,25 @@ mod tests {
     #[test]
     fn only_pages_are_read_whose_messages_are_asked_for() {
         let (pages, messages) = paged(&[3, 6, 9, 12]);
-        let read = || pages.iter().map(|page| page.1.load(Ordering::Relaxed)).collect::<Vec<_>>();
-        assert_eq!((messages.len(), messages.last().map(|last| &*last.id.0)), (12, Some("m11")));
-        assert_eq!((messages.range(9..12).count(), read()), (3, [0, 0, 0].into()));
+        let read = || {
+            pages
+                .iter()
+                .map(|page| page.1.load(Ordering::Relaxed))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            (messages.len(), messages.last().map(|last| &*last.id.0)),
+            (12, Some("m11"))
+        );
+        assert_eq!(
+            (messages.range(9..12).count(), read()),
+            (3, [0, 0, 0].into())
+        );
         assert_eq!(messages.get(3).id.0, "m3");
-        assert_eq!((messages.range(5..7).count(), read()), (2, [0, 2, 1].into()));
+        assert_eq!(
+            (messages.range(5..7).count(), read()),
+            (2, [0, 2, 1].into())
+        );
     }
 
     #[test]

@@ -40,7 +40,10 @@ pub struct AddressBook {
 impl AddressBook {
     /// That of a team whose roles hear themselves or do not.
     pub fn of(team: &Team, own_messages: OwnMessages) -> Self {
-        let mut book = Self { own_messages, ..Self::default() };
+        let mut book = Self {
+            own_messages,
+            ..Self::default()
+        };
         for id in team.role_ids() {
             for label in &team.role(id).watch {
                 book.watching.entry(label.clone()).or_default().push(id);
@@ -94,8 +97,18 @@ pub enum Named<'a> {
 /// Decides who receives a message: the recipients its sender named; else the next leg of its itinerary; else the
 /// sender's routes; else everyone who watches its label. `budget` is what the conditions of these routes may still do for
 /// this sender.
-pub fn route(team: &Team, book: &AddressBook, parcel: Parcel<'_>, budget: &mut WorkBudget) -> Routed {
-    let Parcel { message, from, addressed, itinerary } = parcel;
+pub fn route(
+    team: &Team,
+    book: &AddressBook,
+    parcel: Parcel<'_>,
+    budget: &mut WorkBudget,
+) -> Routed {
+    let Parcel {
+        message,
+        from,
+        addressed,
+        itinerary,
+    } = parcel;
     let (legs, rest) = split(book, (from, message.claimed_sender().as_deref()), itinerary);
     let mut routed = Routed {
         id: message.id.clone(),
@@ -108,14 +121,22 @@ pub fn route(team: &Team, book: &AddressBook, parcel: Parcel<'_>, budget: &mut W
         rest,
         outside: Vec::new(),
     };
-    let routes: Vec<&Route> = team.routes.iter().filter(|route| Some(route.from) == from).collect();
+    let routes: Vec<&Route> = team
+        .routes
+        .iter()
+        .filter(|route| Some(route.from) == from)
+        .collect();
     if addressed == Addressed::Named {
         address((team, book), &mut routed, &message.send_to);
     } else if !legs.is_empty() {
         if legs.iter().all(|leg| leg.to.is_empty()) {
             routed.dropped = Some("its itinerary names nobody for this leg".into());
         }
-        address((team, book), &mut routed, legs.iter().flat_map(|leg| &leg.to));
+        address(
+            (team, book),
+            &mut routed,
+            legs.iter().flat_map(|leg| &leg.to),
+        );
     } else if !routes.is_empty() {
         follow((team, book), &mut routed, (&routes, budget), message);
     } else {
@@ -136,8 +157,14 @@ fn split(
     itinerary: Vec<Hop>,
 ) -> (Vec<Hop>, Vec<Hop>) {
     let mut seen = BTreeSet::new();
-    let first: Vec<bool> = itinerary.iter().map(|leg| seen.insert((&leg.from, &leg.to))).collect();
-    let legs = itinerary.into_iter().zip(first).filter_map(|(leg, first)| first.then_some(leg));
+    let first: Vec<bool> = itinerary
+        .iter()
+        .map(|leg| seen.insert((&leg.from, &leg.to)))
+        .collect();
+    let legs = itinerary
+        .into_iter()
+        .zip(first)
+        .filter_map(|(leg, first)| first.then_some(leg));
     legs.partition(|leg| match from {
         Some(_) => book.roles.get(&leg.from).copied() == from,
         None => claimed == Some(leg.from.as_str()),
@@ -158,7 +185,10 @@ fn follow(
             let holds = match &arm.when {
                 None => true,
                 Some(condition) => condition.holds(message, budget).unwrap_or_else(|error| {
-                    why = Some(format!("condition `{}` cannot be judged: {error}", condition.source()));
+                    why = Some(format!(
+                        "condition `{}` cannot be judged: {error}",
+                        condition.source()
+                    ));
                     false
                 }),
             };
@@ -176,24 +206,40 @@ fn follow(
 
 /// Adds the roles and joins that names stand for. Others stand for somebody outside, where there is anybody, else they
 /// are dead letters, as is what a join does not wait for. A guest may write very many names, and write them again.
-fn address<'a>((team, book): (&Team, &AddressBook), routed: &mut Routed, names: impl IntoIterator<Item = &'a String>) {
+fn address<'a>(
+    (team, book): (&Team, &AddressBook),
+    routed: &mut Routed,
+    names: impl IntoIterator<Item = &'a String>,
+) {
     let mut seen = BTreeSet::new();
     for name in names.into_iter().filter(|name| seen.insert(*name)) {
         match name.as_str() {
             TO_ALL => {
-                let silent = routed.from.filter(|_| book.own_messages == OwnMessages::Withheld);
+                let silent = routed
+                    .from
+                    .filter(|_| book.own_messages == OwnMessages::Withheld);
                 let watching = book.watching(&routed.cause_by).iter().copied();
-                routed.to.extend(watching.filter(|role| Some(*role) != silent));
+                routed
+                    .to
+                    .extend(watching.filter(|role| Some(*role) != silent));
             }
             TO_SELF if routed.from.is_some() => routed.to.extend(routed.from),
             name => match book.named(team, name) {
                 Some(Named::Role(role)) => routed.to.push(role),
                 Some(Named::Group(members)) => routed.to.extend(members),
-                Some(Named::Join(join)) if takes(team, join, routed.from) => routed.joins.push(join),
+                Some(Named::Join(join)) if takes(team, join, routed.from) => {
+                    routed.joins.push(join)
+                }
                 other => {
                     // What comes from outside is not sent back there, or it would go round for ever.
-                    let leaves = other.is_none() && team.outside == Outside::Somebody && routed.from.is_some();
-                    let names = if leaves { &mut routed.outside } else { &mut routed.dead };
+                    let leaves = other.is_none()
+                        && team.outside == Outside::Somebody
+                        && routed.from.is_some();
+                    let names = if leaves {
+                        &mut routed.outside
+                    } else {
+                        &mut routed.dead
+                    };
                     names.push(name.into());
                 }
             },

@@ -53,13 +53,19 @@ pub fn unite<'a>(
     for change in changes {
         match (change, combine) {
             (Change::Delete, _) => (text, apart) = (None, None),
-            (Change::Set(new), Some(combine)) => match apart.take().or_else(|| Some(text.take()?.value())) {
-                Some(before) => apart = Some(combine(before, new.value())),
-                None => text = Some(new.clone()),
-            },
+            (Change::Set(new), Some(combine)) => {
+                match apart.take().or_else(|| Some(text.take()?.value())) {
+                    Some(before) => apart = Some(combine(before, new.value())),
+                    None => text = Some(new.clone()),
+                }
+            }
             (Change::Set(new), None) if reducer == Some(Reducer::Append) => {
                 let new = new.clone().into_list();
-                text = Some(if let Some(old) = text { old.into_list().join(&new) } else { new });
+                text = Some(if let Some(old) = text {
+                    old.into_list().join(&new)
+                } else {
+                    new
+                });
             }
             (Change::Set(new), None) => text = Some(new.clone()),
         }
@@ -71,7 +77,9 @@ pub fn unite<'a>(
 fn add(old: Value, new: Value) -> Value {
     match (old, new) {
         (Value::Number(a), Value::Number(b)) => {
-            let exact = whole(&a).zip(whole(&b)).and_then(|(a, b)| Number::from_i128(a + b));
+            let exact = whole(&a)
+                .zip(whole(&b))
+                .and_then(|(a, b)| Number::from_i128(a + b));
             let rounded = || Number::from_f64(a.as_f64()? + b.as_f64()?);
             Value::Number(exact.or_else(rounded).unwrap_or(b))
         }
@@ -82,7 +90,10 @@ fn add(old: Value, new: Value) -> Value {
 
 /// A number without a fraction. The widest, `u64` and `i64`, have room for their sum.
 fn whole(number: &Number) -> Option<i128> {
-    number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from))
+    number
+        .as_i64()
+        .map(i128::from)
+        .or_else(|| number.as_u64().map(i128::from))
 }
 
 /// The greater of two numbers or texts; what cannot be compared is replaced.
@@ -119,7 +130,9 @@ mod tests {
     fn check(reducer: Option<Reducer>, writes: &[&str], expected: &str) {
         let text = |text: &str| Json::parse(text).expect("a document");
         let writes: Vec<Change> = writes.iter().map(|new| Change::Set(text(new))).collect();
-        let one_by_one = writes.iter().fold(None, |old, new| unite(reducer, old, [new]));
+        let one_by_one = writes
+            .iter()
+            .fold(None, |old, new| unite(reducer, old, [new]));
         for value in [one_by_one, unite(reducer, None, &writes)] {
             assert_eq!(value, Some(text(expected)), "{reducer:?} {writes:?}");
         }
@@ -131,24 +144,56 @@ mod tests {
         check(Some(Reducer::Append), &["[]"], "[]");
         check(Some(Reducer::Append), &["[]", "[]", "[[]]"], "[[]]");
         check(Some(Reducer::Append), &["null", "{}"], "[null,{}]");
-        check(Some(Reducer::Append), &["[1,2]", "3", r#""x""#, "[]", "[[4]]"], r#"[1,2,3,"x",[4]]"#);
+        check(
+            Some(Reducer::Append),
+            &["[1,2]", "3", r#""x""#, "[]", "[[4]]"],
+            r#"[1,2,3,"x",[4]]"#,
+        );
         check(Some(Reducer::Add), &["1", "2", "3"], "6");
         check(Some(Reducer::Max), &["1", "3", "2"], "3");
         check(Some(Reducer::Last), &["1", "2", "3"], "3");
-        check(Some(Reducer::Merge), &[r#"{"a":1}"#, r#"{"b":2}"#, r#"{"a":3}"#], r#"{"a":3,"b":2}"#);
+        check(
+            Some(Reducer::Merge),
+            &[r#"{"a":1}"#, r#"{"b":2}"#, r#"{"a":3}"#],
+            r#"{"a":3,"b":2}"#,
+        );
         check(None, &["1", "2"], "2");
     }
 
     #[test]
     fn whole_numbers_are_added_and_compared_exactly_while_they_fit() {
-        check(Some(Reducer::Add), &["9223372036854775807", "1"], "9223372036854775808");
-        check(Some(Reducer::Add), &["18446744073709551615", "-1"], "18446744073709551614");
-        check(Some(Reducer::Add), &["18446744073709551615", "1"], "18446744073709551616.0");
-        check(Some(Reducer::Add), &["-9223372036854775808", "9223372036854775808"], "0");
+        check(
+            Some(Reducer::Add),
+            &["9223372036854775807", "1"],
+            "9223372036854775808",
+        );
+        check(
+            Some(Reducer::Add),
+            &["18446744073709551615", "-1"],
+            "18446744073709551614",
+        );
+        check(
+            Some(Reducer::Add),
+            &["18446744073709551615", "1"],
+            "18446744073709551616.0",
+        );
+        check(
+            Some(Reducer::Add),
+            &["-9223372036854775808", "9223372036854775808"],
+            "0",
+        );
         check(Some(Reducer::Add), &["0.5", "1"], "1.5");
         check(Some(Reducer::Add), &["1e308", "1e308"], "1e308");
-        check(Some(Reducer::Max), &["18446744073709551615", "18446744073709551614"], "18446744073709551615");
-        check(Some(Reducer::Max), &["-1", "18446744073709551615", "3"], "18446744073709551615");
+        check(
+            Some(Reducer::Max),
+            &["18446744073709551615", "18446744073709551614"],
+            "18446744073709551615",
+        );
+        check(
+            Some(Reducer::Max),
+            &["-1", "18446744073709551615", "3"],
+            "18446744073709551615",
+        );
         check(Some(Reducer::Max), &["2.5", "2"], "2.5");
     }
 
@@ -158,17 +203,29 @@ mod tests {
         check(Some(Reducer::Add), &[r#""x""#, r#""y""#], r#""xy""#);
         check(Some(Reducer::Max), &[r#""b""#, r#""a""#], r#""b""#);
         check(Some(Reducer::Max), &["1", "null"], "null");
-        check(Some(Reducer::Merge), &[r#"{"a":1}"#, "1", r#"{"b":2}"#], r#"{"b":2}"#);
+        check(
+            Some(Reducer::Merge),
+            &[r#"{"a":1}"#, "1", r#"{"b":2}"#],
+            r#"{"b":2}"#,
+        );
     }
 
     #[test]
     fn a_deleted_key_is_gone_whatever_the_reducer() {
         let one = Some(Json::from(Value::from(1)));
-        for reducer in [None, Some(Reducer::Append), Some(Reducer::Add), Some(Reducer::Last)] {
+        for reducer in [
+            None,
+            Some(Reducer::Append),
+            Some(Reducer::Add),
+            Some(Reducer::Last),
+        ] {
             assert_eq!(unite(reducer, one.clone(), [&Change::Delete]), None);
             assert_eq!(unite(reducer, None, [&Change::Delete]), None);
             let again = [Change::Delete, Change::Set(Json::from(Value::from(2)))];
-            assert_eq!(unite(reducer, one.clone(), &again), unite(reducer, None, &again[1..]));
+            assert_eq!(
+                unite(reducer, one.clone(), &again),
+                unite(reducer, None, &again[1..])
+            );
         }
     }
 }

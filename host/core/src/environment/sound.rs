@@ -40,23 +40,42 @@ impl Environment {
         }
         let (messages, mut is_there) = (self.messages.len(), true);
         self.each_reference(&mut |id| is_there &= (id.0 as usize) < messages);
-        if is_there { Ok(self) } else { Err(Unsound::Messages) }
+        if is_there {
+            Ok(self)
+        } else {
+            Err(Unsound::Messages)
+        }
     }
 
     /// Shows every reference to a message, which may be changed.
     pub fn each_reference(&mut self, visit: &mut dyn FnMut(&mut MessageRef)) {
         self.history.iter_mut().for_each(&mut *visit);
-        self.dead_letters.iter_mut().for_each(|dead| visit(&mut dead.message));
-        self.joins.iter_mut().flat_map(|join| &mut join.queues).flatten().for_each(&mut *visit);
-        self.outbox.iter_mut().for_each(|outbound| visit(&mut outbound.message));
+        self.dead_letters
+            .iter_mut()
+            .for_each(|dead| visit(&mut dead.message));
+        self.joins
+            .iter_mut()
+            .flat_map(|join| &mut join.queues)
+            .flatten()
+            .for_each(&mut *visit);
+        self.outbox
+            .iter_mut()
+            .for_each(|outbound| visit(&mut outbound.message));
         for role in &mut self.roles {
-            role.mailbox.iter_mut().for_each(|mail| visit(&mut mail.message));
-            role.memory.iter_mut().chain(&mut role.latest).for_each(&mut *visit);
+            role.mailbox
+                .iter_mut()
+                .for_each(|mail| visit(&mut mail.message));
+            role.memory
+                .iter_mut()
+                .chain(&mut role.latest)
+                .for_each(&mut *visit);
             if let Some(activation) = &mut role.activation {
                 activation.news.iter_mut().for_each(&mut *visit);
                 for done in &mut activation.done {
                     visit(&mut done.output.message);
-                    done.emissions.iter_mut().for_each(|outgoing| visit(&mut outgoing.message));
+                    done.emissions
+                        .iter_mut()
+                        .for_each(|outgoing| visit(&mut outgoing.message));
                 }
             }
         }
@@ -67,20 +86,34 @@ impl Environment {
         let role = |id: RoleId| self.shape.roles.get(id.index());
         let has = |slot: &Slot| match slot.part {
             Part::Think => role(slot.role).is_some(),
-            Part::Action(action) => role(slot.role).is_some_and(|role| action.index() < role.actions.len()),
+            Part::Action(action) => {
+                role(slot.role).is_some_and(|role| action.index() < role.actions.len())
+            }
         };
         let kept = self.files.kept.values();
         self.components.keys().chain(self.ledger.keys()).all(has)
-            && kept.into_iter().all(|kept| role(kept.role).is_some_and(|role| is_of(kept.work, role)))
-            && self.activations().all(|(id, activation)| role(id).is_some_and(|role| goes_with(activation, role)))
+            && kept
+                .into_iter()
+                .all(|kept| role(kept.role).is_some_and(|role| is_of(kept.work, role)))
+            && self
+                .activations()
+                .all(|(id, activation)| role(id).is_some_and(|role| goes_with(activation, role)))
     }
 }
 
 /// Whether a role has what its activation speaks of.
 fn goes_with(activation: &Activation, role: &RoleShape) -> bool {
-    let works = activation.done.iter().map(|done| done.work).chain(activation.undone.iter().map(|undone| undone.work));
+    let works = activation
+        .done
+        .iter()
+        .map(|done| done.work)
+        .chain(activation.undone.iter().map(|undone| undone.work));
     let choices = -1..role.actions.len() as i32;
-    works.into_iter().all(|work| is_of(work, role)) && activation.choices.iter().all(|choice| choices.contains(choice))
+    works.into_iter().all(|work| is_of(work, role))
+        && activation
+            .choices
+            .iter()
+            .all(|choice| choices.contains(choice))
 }
 
 fn is_of(work: Work, role: &RoleShape) -> bool {

@@ -56,6 +56,9 @@ impl Status {
 
     /// The status with this name.
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|status| status.name() == name)
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|status| status.name() == name)
     }
 }

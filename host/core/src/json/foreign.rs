@@ -27,7 +27,9 @@ pub fn parse<T>(
         Ok(parsed) => return Ok(parsed),
         Err(error) => JsonError::Syntax(error.to_string()),
     };
-    let Some(repaired) = repair(text) else { return Err(error) };
+    let Some(repaired) = repair(text) else {
+        return Err(error);
+    };
     match (parse(&repaired.text), repaired.non_finite) {
         (Ok(_), Some(word)) if non_finite == NonFinite::Refused => Err(JsonError::NonFinite(word)),
         (Ok(parsed), _) => Ok(parsed),
@@ -66,7 +68,10 @@ fn repair(text: &str) -> Option<Repaired> {
     if replaced.is_none() && bare.len() == text.len() {
         return None;
     }
-    Some(Repaired { text: replaced.unwrap_or_else(|| bare.to_string()), non_finite })
+    Some(Repaired {
+        text: replaced.unwrap_or_else(|| bare.to_string()),
+        non_finite,
+    })
 }
 
 /// Replaces every flaw by what `write` appends for it. Returns `None` if there is none.
@@ -115,23 +120,35 @@ struct Flaws<'a> {
 
 impl<'a> Flaws<'a> {
     fn of(text: &'a str) -> Self {
-        Self { bytes: text.as_bytes(), at: 0, in_text: false }
+        Self {
+            bytes: text.as_bytes(),
+            at: 0,
+            in_text: false,
+        }
     }
 
     /// The half of a pair that is escaped at a position.
     fn half(&self, at: usize) -> Option<u16> {
-        let digits = self.bytes.get(at..at + ESCAPE_BYTES)?.strip_prefix(b"\\u")?;
+        let digits = self
+            .bytes
+            .get(at..at + ESCAPE_BYTES)?
+            .strip_prefix(b"\\u")?;
         let digits = core::str::from_utf8(digits).ok()?;
-        u16::from_str_radix(digits, 16).ok().filter(|unit| FIRST_HALVES.contains(unit) || SECOND_HALVES.contains(unit))
+        u16::from_str_radix(digits, 16)
+            .ok()
+            .filter(|unit| FIRST_HALVES.contains(unit) || SECOND_HALVES.contains(unit))
     }
 
     /// The number at a position that JSON does not have. It is a word of its own.
     fn non_finite(&self) -> Option<&'static str> {
-        let is_word =
-            |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(byte));
+        let is_word = |byte: Option<&u8>| {
+            byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(byte))
+        };
         let before = self.at.checked_sub(1).and_then(|at| self.bytes.get(at));
         let ends = |word: &&str| !is_word(self.bytes.get(self.at + word.len()));
-        let found = NON_FINITE.into_iter().find(|word| self.bytes[self.at..].starts_with(word.as_bytes()));
+        let found = NON_FINITE
+            .into_iter()
+            .find(|word| self.bytes[self.at..].starts_with(word.as_bytes()));
         found.filter(ends).filter(|_| !is_word(before))
     }
 
@@ -140,13 +157,19 @@ impl<'a> Flaws<'a> {
         let at = self.at;
         let half = self.half(at);
         let is_pair = half.is_some_and(|half| FIRST_HALVES.contains(&half))
-            && self.half(at + ESCAPE_BYTES).is_some_and(|half| SECOND_HALVES.contains(&half));
+            && self
+                .half(at + ESCAPE_BYTES)
+                .is_some_and(|half| SECOND_HALVES.contains(&half));
         self.at += match half {
             None => 2,
             Some(_) if is_pair => 2 * ESCAPE_BYTES,
             Some(_) => ESCAPE_BYTES,
         };
-        half.filter(|_| !is_pair).map(|half| Flaw { at, len: ESCAPE_BYTES, kind: FlawKind::Unpaired(half) })
+        half.filter(|_| !is_pair).map(|half| Flaw {
+            at,
+            len: ESCAPE_BYTES,
+            kind: FlawKind::Unpaired(half),
+        })
     }
 }
 
@@ -159,7 +182,11 @@ impl Iterator for Flaws<'_> {
                 (true, b'\\') => self.skip_escape(),
                 (false, b'N' | b'I' | b'-') if let Some(word) = self.non_finite() => {
                     self.at += word.len();
-                    Some(Flaw { at: self.at - word.len(), len: word.len(), kind: FlawKind::NonFinite(word) })
+                    Some(Flaw {
+                        at: self.at - word.len(),
+                        len: word.len(),
+                        kind: FlawKind::NonFinite(word),
+                    })
                 }
                 (in_text, byte) => {
                     self.in_text = in_text != (*byte == b'"');
@@ -212,7 +239,14 @@ mod tests {
             r#"{"\ud800": ["\\ud800", "\\\udfff", "é\ud800é"]}"#,
             json!({ "\u{fffd}": ["\\ud800", "\\\u{fffd}", "é\u{fffd}é"] }),
         );
-        for text in [r#""\ud83"#, r#""\ud83d"#, r#""\ud83d\u"#, r#""\ud83d\uzzzz""#, r#"\ud83d"#, r#""\"#] {
+        for text in [
+            r#""\ud83"#,
+            r#""\ud83d"#,
+            r#""\ud83d\u"#,
+            r#""\ud83d\uzzzz""#,
+            r#"\ud83d"#,
+            r#""\"#,
+        ] {
             assert!(read(text).is_err(), "{text}");
         }
     }
@@ -220,20 +254,31 @@ mod tests {
     #[test]
     fn only_unpaired_surrogates_are_replaced_by_other_than_the_usual() {
         let check = |text: &str, expected: &str| {
-            assert_eq!(replace_unpaired(text, |half| format!("<{half:x}>")), expected, "{text}");
+            assert_eq!(
+                replace_unpaired(text, |half| format!("<{half:x}>")),
+                expected,
+                "{text}"
+            );
         };
-        check(r#"["\ud83d", "\uDE00\ud83d\ude00", NaN]"#, r#"["<d83d>", "<de00>\ud83d\ude00", NaN]"#);
+        check(
+            r#"["\ud83d", "\uDE00\ud83d\ude00", NaN]"#,
+            r#"["<d83d>", "<de00>\ud83d\ude00", NaN]"#,
+        );
         check(r#""\\ud83d""#, r#""\\ud83d""#);
     }
 
     #[test]
     fn numbers_that_json_does_not_have_are_refused_by_name_or_null() {
         for word in NON_FINITE {
-            for text in
-                [word.to_string(), format!("[1,{word}]"), format!("{{\"a\": {word} }}"), format!("\u{feff}{word}")]
-            {
+            for text in [
+                word.to_string(),
+                format!("[1,{word}]"),
+                format!("{{\"a\": {word} }}"),
+                format!("\u{feff}{word}"),
+            ] {
                 assert_eq!(read(&text), Err(JsonError::NonFinite(word)), "{text}");
-                let expected = serde_json::from_str(&text.replace(word, "null").replace('\u{feff}', ""));
+                let expected =
+                    serde_json::from_str(&text.replace(word, "null").replace('\u{feff}', ""));
                 assert_eq!(nulled(&text), Ok(expected.expect("a document")), "{text}");
             }
             check(&format!("[\"{word}\"]"), json!([word]));
@@ -244,9 +289,17 @@ mod tests {
 
     #[test]
     fn what_is_wrong_for_another_reason_is_reported_as_that() {
-        for text in
-            ["the answer is NaN", "[NaN", "NaN NaN", "xNaN", "NaN1", "--Infinity", "1-Infinity", "+Infinity", "nan"]
-        {
+        for text in [
+            "the answer is NaN",
+            "[NaN",
+            "NaN NaN",
+            "xNaN",
+            "NaN1",
+            "--Infinity",
+            "1-Infinity",
+            "+Infinity",
+            "nan",
+        ] {
             assert!(matches!(read(text), Err(JsonError::Syntax(_))), "{text}");
             assert!(matches!(nulled(text), Err(JsonError::Syntax(_))), "{text}");
         }

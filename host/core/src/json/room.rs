@@ -122,14 +122,24 @@ mod tests {
         let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
         assert_eq!(check(&nested(MAX_DEPTH)), Ok(()));
         assert_eq!(check(&nested(MAX_DEPTH + 1)), Err(JsonError::Deep));
-        assert_eq!(check(&format!("[{}[]]", "[],".repeat(MAX_DEPTH + 1))), Ok(()));
+        assert_eq!(
+            check(&format!("[{}[]]", "[],".repeat(MAX_DEPTH + 1))),
+            Ok(())
+        );
         let brackets = "[".repeat(1_000);
-        for text in [format!("\"{brackets}\""), format!("[\"\\\"{brackets}\"]"), format!("{{\"\\\\\":\"{brackets}\"}}")]
-        {
+        for text in [
+            format!("\"{brackets}\""),
+            format!("[\"\\\"{brackets}\"]"),
+            format!("{{\"\\\\\":\"{brackets}\"}}"),
+        ] {
             assert_eq!(check(&text), Ok(()), "{text}");
         }
         for text in ["]]]]", "}[", "\"", "\"\\", ",,,", "[}", ""] {
-            assert_eq!(check(text), Ok(()), "what is no document is the parser's to refuse: {text}");
+            assert_eq!(
+                check(text),
+                Ok(()),
+                "what is no document is the parser's to refuse: {text}"
+            );
         }
     }
 
@@ -145,8 +155,14 @@ mod tests {
         };
         assert_eq!(take(Room::of(counted)), Ok(()));
         assert_eq!(take(Room::of(counted - 1)), Err(JsonError::Large));
-        assert_eq!(Room::of_a_document().text(usize::MAX), Err(JsonError::Large));
-        assert_eq!(Room::of(1 << 10).entry(0, &"k".repeat(1 << 10)), Err(JsonError::Large));
+        assert_eq!(
+            Room::of_a_document().text(usize::MAX),
+            Err(JsonError::Large)
+        );
+        assert_eq!(
+            Room::of(1 << 10).entry(0, &"k".repeat(1 << 10)),
+            Err(JsonError::Large)
+        );
     }
 
     #[test]
@@ -160,9 +176,16 @@ mod tests {
         assert_eq!(check(&list("[0]", 700_000)), Err(JsonError::Large));
         assert_eq!(check(&list("0", 1_500_000)), Err(JsonError::Large));
         assert_eq!(check(&list("\"\"", 1_500_000)), Err(JsonError::Large));
-        assert_eq!(check(&list("{\"id\": 7, \"name\": \"x\"}", 100_000)), Ok(()));
+        assert_eq!(
+            check(&list("{\"id\": 7, \"name\": \"x\"}", 100_000)),
+            Ok(())
+        );
         assert_eq!(check(&list("0", 1_000_000)), Ok(()));
-        assert_eq!(check(&list("{ }", 1_000_000)), Ok(()), "an empty object takes no room of its own");
+        assert_eq!(
+            check(&list("{ }", 1_000_000)),
+            Ok(()),
+            "an empty object takes no room of its own"
+        );
         assert_eq!(check(&format!("\"{}\"", "x".repeat(100 << 20))), Ok(()));
     }
 }

@@ -24,7 +24,11 @@ pub struct Illegal(pub(super) String);
 pub(super) type Applied = Result<(), Illegal>;
 
 pub(super) fn ensure(holds: bool, why: &str) -> Applied {
-    if holds { Ok(()) } else { Err(Illegal(why.into())) }
+    if holds {
+        Ok(())
+    } else {
+        Err(Illegal(why.into()))
+    }
 }
 
 impl Stepper {
@@ -32,7 +36,11 @@ impl Stepper {
     pub fn apply(&mut self, event: &Event) -> Applied {
         self.happen(event)?;
         self.awake.follow(&self.team, &self.env, event);
-        debug_assert_eq!(self.awake, Awake::of(&self.team, &self.env), "who is awake is known after each event");
+        debug_assert_eq!(
+            self.awake,
+            Awake::of(&self.team, &self.env),
+            "who is awake is known after each event"
+        );
         Ok(())
     }
 
@@ -40,39 +48,72 @@ impl Stepper {
         match event {
             Event::RunStarted { .. } => self.run_started(event),
             Event::RunResumed { .. } => self.run_resumed(event),
-            Event::ComponentChanged { slot, old, new } => self.component_changed(*slot, old.as_ref(), new),
+            Event::ComponentChanged { slot, old, new } => {
+                self.component_changed(*slot, old.as_ref(), new)
+            }
             Event::MessageSent { message, routed } => self.message_sent(message, routed),
             Event::StepStarted { step, roles } => self.step_started(*step, roles),
-            Event::CallStarted { role, work, attempt, journal, .. } => {
-                self.begin_call(*role, *work, *attempt, *journal)
-            }
+            Event::CallStarted {
+                role,
+                work,
+                attempt,
+                journal,
+                ..
+            } => self.begin_call(*role, *work, *attempt, *journal),
             Event::HostCallBegun { .. }
             | Event::HostCalled { .. }
             | Event::MoneyReserved { .. }
             | Event::DoubtSettled { .. }
             | Event::WritesUnclaimed { .. } => self.host_call(event),
-            Event::CallSuspended { role, work, attempt } => {
+            Event::CallSuspended {
+                role,
+                work,
+                attempt,
+            } => {
                 self.attempted(*role, *work, *attempt)?;
                 self.call_suspended(*role, *work)
             }
-            Event::CallFinished { role, work, attempt, result } => {
+            Event::CallFinished {
+                role,
+                work,
+                attempt,
+                result,
+            } => {
                 self.attempted(*role, *work, *attempt)?;
                 self.call_finished(*role, *work, result)
             }
-            Event::CallFailed { role, work, attempt, fault, retry_ms, .. } => {
+            Event::CallFailed {
+                role,
+                work,
+                attempt,
+                fault,
+                retry_ms,
+                ..
+            } => {
                 self.attempted(*role, *work, *attempt)?;
                 self.call_failed(*role, *work, fault, *retry_ms)
             }
             Event::RetryDue { role } => {
                 self.going()?;
                 let activation = self.activation(*role)?;
-                ensure(activation.phase == Phase::Resting, "a retry of a role that does not rest")?;
+                ensure(
+                    activation.phase == Phase::Resting,
+                    "a retry of a role that does not rest",
+                )?;
                 activation.phase = Phase::Ready;
                 Ok(())
             }
-            Event::StepConflicted { scope, key, writers, .. } => {
+            Event::StepConflicted {
+                scope,
+                key,
+                writers,
+                ..
+            } => {
                 ensure(self.settled(), "a conflict in a step that is not settled")?;
-                ensure(self.conflict().as_ref() == Some(event), "a conflict that is none")?;
+                ensure(
+                    self.conflict().as_ref() == Some(event),
+                    "a conflict that is none",
+                )?;
                 self.undo(scope, key, writers);
                 Ok(())
             }
@@ -80,16 +121,30 @@ impl Stepper {
             Event::JoinReleased { .. } => {
                 self.started_run()?;
                 self.going()?;
-                ensure(!self.env.open, "joins that fire by themselves within a step")?;
-                ensure(self.release().as_ref() == Some(event), "joins that cannot fire")?;
+                ensure(
+                    !self.env.open,
+                    "joins that fire by themselves within a step",
+                )?;
+                ensure(
+                    self.release().as_ref() == Some(event),
+                    "joins that cannot fire",
+                )?;
                 self.join(&[], &self.fired_between_steps());
                 Ok(())
             }
-            Event::RequestOpened { role, work, request } => self.open_request(*role, *work, request),
+            Event::RequestOpened {
+                role,
+                work,
+                request,
+            } => self.open_request(*role, *work, request),
             Event::RequestAnswered { .. } => self.answer_request(event),
             Event::HandedOver { id } => self.handed_over(id, None),
             Event::HandOverFailed { id, why } => self.handed_over(id, Some(why)),
-            Event::RunEnded { status, checkpoint, parent } => {
+            Event::RunEnded {
+                status,
+                checkpoint,
+                parent,
+            } => {
                 self.started_run()?;
                 self.going()?;
                 ensure(*status != Status::Running, "an end that is none")?;
@@ -106,10 +161,22 @@ impl Stepper {
     }
 
     fn run_started(&mut self, event: &Event) -> Applied {
-        let Event::RunStarted { run, idea, budget, components, routed, checkpoint, rules } = event else {
+        let Event::RunStarted {
+            run,
+            idea,
+            budget,
+            components,
+            routed,
+            checkpoint,
+            rules,
+        } = event
+        else {
             return Ok(());
         };
-        ensure(self.env.run.0.is_empty() && self.env.messages.is_empty(), "a start of a run that has started")?;
+        ensure(
+            self.env.run.0.is_empty() && self.env.messages.is_empty(),
+            "a start of a run that has started",
+        )?;
         ensure(!run.0.is_empty(), "a run without a name")?;
         components.keys().try_for_each(|slot| self.has(*slot))?;
         self.incoming(routed)?;
@@ -117,34 +184,74 @@ impl Stepper {
         (self.env.run, self.env.idea) = (run.clone(), idea.clone());
         self.env.budget = *budget;
         self.env.components = components.clone();
-        let message = self.env.add(Message::of_user(routed.id.clone(), idea.clone(), IDEA_LABEL.into()));
+        let message = self.env.add(Message::of_user(
+            routed.id.clone(),
+            idea.clone(),
+            IDEA_LABEL.into(),
+        ));
         self.deliver(message, routed);
         self.mark(checkpoint.clone(), None);
         Ok(())
     }
 
     fn run_resumed(&mut self, event: &Event) -> Applied {
-        let Event::RunResumed { checkpoint, step, budget, calls, rules, spent, .. } = event else { return Ok(()) };
+        let Event::RunResumed {
+            checkpoint,
+            step,
+            budget,
+            calls,
+            rules,
+            spent,
+            ..
+        } = event
+        else {
+            return Ok(());
+        };
         self.started_run()?;
-        ensure(*checkpoint == self.env.checkpoint && *step == self.env.step, "a resume from another place")?;
+        ensure(
+            *checkpoint == self.env.checkpoint && *step == self.env.step,
+            "a resume from another place",
+        )?;
         ensure(*spent >= self.env.spent, "a resume that gives money back")?;
         // By the rules of then: lower ones may leave a call that was under way without a place.
-        let at_work = |id: RoleId| Some((id, self.env.role(id).activation.as_ref()?.work(self.team.role(id))?));
+        let at_work = |id: RoleId| {
+            Some((
+                id,
+                self.env
+                    .role(id)
+                    .activation
+                    .as_ref()?
+                    .work(self.team.role(id))?,
+            ))
+        };
         let at_work: Vec<(RoleId, Work)> = self.team.role_ids().filter_map(at_work).collect();
         self.rule(rules)?;
         self.env.status = Status::Running;
         (self.env.spent, self.env.budget) = (*spent, *budget);
         self.env.calls = *calls;
-        at_work.into_iter().for_each(|(id, work)| self.env.forfeit(id, work));
-        self.env.outbox.iter_mut().for_each(|outbound| outbound.failed = None);
+        at_work
+            .into_iter()
+            .for_each(|(id, work)| self.env.forfeit(id, work));
+        self.env
+            .outbox
+            .iter_mut()
+            .for_each(|outbound| outbound.failed = None);
         let (states, roles) = (self.env.roles.iter_mut(), &self.team.roles);
-        states.zip(roles).for_each(|(state, role)| state.activation.iter_mut().for_each(|open| open.resume(role)));
+        states.zip(roles).for_each(|(state, role)| {
+            state
+                .activation
+                .iter_mut()
+                .for_each(|open| open.resume(role))
+        });
         Ok(())
     }
 
     /// From now on these rules hold.
     fn rule(&mut self, rules: &Rules) -> Applied {
-        ensure(rules.roles.len() == self.env.roles.len(), "rules for another team")?;
+        ensure(
+            rules.roles.len() == self.env.roles.len(),
+            "rules for another team",
+        )?;
         self.team = rules.over(&self.given);
         self.env.rules = rules.clone();
         Ok(())
@@ -154,10 +261,15 @@ impl Stepper {
         self.started_run()?;
         self.has(slot)?;
         let role = self.team.role(slot.role);
-        ensure(self.env.components.get(&slot) == old, "a change of a component that was not there")?;
+        ensure(
+            self.env.components.get(&slot) == old,
+            "a change of a component that was not there",
+        )?;
         self.env.components.insert(slot, new.clone());
         if let Some(activation) = &mut self.env.roles[slot.role.index()].activation {
-            let at = activation.work(role).and_then(|work| super::slot(role, slot.role, work));
+            let at = activation
+                .work(role)
+                .and_then(|work| super::slot(role, slot.role, work));
             if at == Some(slot) {
                 activation.reconsider();
             }
@@ -167,8 +279,14 @@ impl Stepper {
 
     fn message_sent(&mut self, message: &Message, routed: &Routed) -> Applied {
         self.started_run()?;
-        ensure(message.id == self.env.next_sent(), "a message from outside out of turn")?;
-        ensure(message.id == routed.id, "a message that was routed under another id")?;
+        ensure(
+            message.id == self.env.next_sent(),
+            "a message from outside out of turn",
+        )?;
+        ensure(
+            message.id == routed.id,
+            "a message that was routed under another id",
+        )?;
         self.incoming(routed)?;
         self.env.sent += 1;
         let message = self.env.add(message.clone());
@@ -177,9 +295,15 @@ impl Stepper {
     }
 
     fn step_started(&mut self, step: u64, roles: &[RoleId]) -> Applied {
-        ensure(self.env.status == Status::Running && !self.env.open, "a step while another is open")?;
+        ensure(
+            self.env.status == Status::Running && !self.env.open,
+            "a step while another is open",
+        )?;
         ensure(step == self.env.step, "a step out of turn")?;
-        ensure(!roles.is_empty() && roles == self.due(), "a step with other roles than those that are due")?;
+        ensure(
+            !roles.is_empty() && roles == self.due(),
+            "a step with other roles than those that are due",
+        )?;
         self.env.open = true;
         for id in roles {
             let state = &mut self.env.roles[id.index()];
@@ -198,9 +322,18 @@ impl Stepper {
         let team = self.team.clone();
         let activation = self.activation(id)?;
         let role = team.role(id);
-        ensure(activation.phase.is_ready(), "a call of a role that is not ready")?;
-        ensure(activation.work(role) == Some(work), "a call that is not the next one")?;
-        ensure(activation.goes_on_with(work, attempt), "an attempt out of turn")?;
+        ensure(
+            activation.phase.is_ready(),
+            "a call of a role that is not ready",
+        )?;
+        ensure(
+            activation.work(role) == Some(work),
+            "a call that is not the next one",
+        )?;
+        ensure(
+            activation.goes_on_with(work, attempt),
+            "an attempt out of turn",
+        )?;
         activation.current.attempts = attempt;
         activation.current.answered = false;
         if journal == Journal::Fresh {
@@ -219,7 +352,10 @@ impl Stepper {
                 matches!(work, Work::Think { .. })
             }
             Finished::Planned { tasks, .. } => {
-                ensure(idle_task(self.team.role(id), tasks).is_none(), "a plan that nobody can carry out")?;
+                ensure(
+                    idle_task(self.team.role(id), tasks).is_none(),
+                    "a plan that nobody can carry out",
+                )?;
                 work == Work::Plan
             }
             Finished::Returned { .. } => matches!(work, Work::Act { .. }),
@@ -228,13 +364,24 @@ impl Stepper {
         self.env.forfeit(id, work);
         match result {
             Finished::Chosen(choice) => self.activation(id)?.choose(work, *choice),
-            Finished::Planned { tasks, emissions, writes } => {
+            Finished::Planned {
+                tasks,
+                emissions,
+                writes,
+            } => {
                 let texts: Vec<&str> = tasks.iter().map(|task| task.text.as_str()).collect();
-                let output = Draft { content: texts.join("\n"), ..Draft::default() };
+                let output = Draft {
+                    content: texts.join("\n"),
+                    ..Draft::default()
+                };
                 self.keep(id, work, &output, (emissions, writes))?;
                 self.activation(id)?.tasks = tasks.clone();
             }
-            Finished::Returned { output, emissions, writes } => self.keep(id, work, output, (emissions, writes))?,
+            Finished::Returned {
+                output,
+                emissions,
+                writes,
+            } => self.keep(id, work, output, (emissions, writes))?,
         }
         let team = self.team.clone();
         self.activation(id)?.proceed(team.role(id));
@@ -249,11 +396,20 @@ impl Stepper {
         output: &Draft,
         (emissions, writes): (&[Draft], &[crate::environment::scope::Write]),
     ) -> Applied {
-        let emissions = emissions.iter().map(|draft| self.make(id, work, draft)).collect::<Result<_, _>>()?;
+        let emissions = emissions
+            .iter()
+            .map(|draft| self.make(id, work, draft))
+            .collect::<Result<_, _>>()?;
         let output = self.make(id, work, output)?;
         let activation = self.activation(id)?;
         let tried = core::mem::take(&mut activation.current);
-        activation.done.push(Done { work, output, emissions, writes: writes.to_vec(), tried });
+        activation.done.push(Done {
+            work,
+            output,
+            emissions,
+            writes: writes.to_vec(),
+            tried,
+        });
         Ok(())
     }
 
@@ -270,7 +426,11 @@ impl Stepper {
             Work::Plan | Work::Think { .. } => &role.actions[0].name,
             Work::Answer => &role.name,
         };
-        let addressed = if draft.to.is_empty() { Addressed::Open } else { Addressed::Named };
+        let addressed = if draft.to.is_empty() {
+            Addressed::Open
+        } else {
+            Addressed::Named
+        };
         let message = Message {
             id: name.as_str().into(),
             content: draft.content.clone(),
@@ -278,11 +438,18 @@ impl Stepper {
             role: role.speaker(),
             cause_by: draft.cause_by.clone().unwrap_or_else(|| action.clone()),
             sent_from: role.name.clone(),
-            send_to: if draft.to.is_empty() { alloc::vec![TO_ALL.into()] } else { draft.to.clone() },
+            send_to: if draft.to.is_empty() {
+                alloc::vec![TO_ALL.into()]
+            } else {
+                draft.to.clone()
+            },
             meta: Default::default(),
             route: draft.route.clone(),
         };
-        Ok(Outgoing { message: self.env.add(message), addressed })
+        Ok(Outgoing {
+            message: self.env.add(message),
+            addressed,
+        })
     }
 
     fn call_suspended(&mut self, id: RoleId, work: Work) -> Applied {
@@ -293,7 +460,13 @@ impl Stepper {
         Ok(())
     }
 
-    fn call_failed(&mut self, id: RoleId, work: Work, fault: &Fault, retry_ms: Option<u32>) -> Applied {
+    fn call_failed(
+        &mut self,
+        id: RoleId,
+        work: Work,
+        fault: &Fault,
+        retry_ms: Option<u32>,
+    ) -> Applied {
         self.env.forfeit(id, work);
         let activation = self.running(id, work)?;
         activation.current.failures += 1;
@@ -306,16 +479,36 @@ impl Stepper {
     }
 
     fn step_committed(&mut self, event: &Event) -> Applied {
-        let Event::StepCommitted { step, checkpoint, parent, routed, released } = event else { return Ok(()) };
-        ensure(self.settled() && *step == self.env.step, "a commit of a step that is not settled")?;
+        let Event::StepCommitted {
+            step,
+            checkpoint,
+            parent,
+            routed,
+            released,
+        } = event
+        else {
+            return Ok(());
+        };
+        ensure(
+            self.settled() && *step == self.env.step,
+            "a commit of a step that is not settled",
+        )?;
         ensure(self.conflict().is_none(), "a commit of conflicting writes")?;
         let published = self.publications();
-        let sent = published.iter().map(|(id, outgoing)| (Some(*id), &self.env.message(outgoing.message).id));
-        ensure(sent.eq(routed.iter().map(|r| (r.from, &r.id))), "a commit that publishes something else")?;
+        let sent = published
+            .iter()
+            .map(|(id, outgoing)| (Some(*id), &self.env.message(outgoing.message).id));
+        ensure(
+            sent.eq(routed.iter().map(|r| (r.from, &r.id))),
+            "a commit that publishes something else",
+        )?;
         routed.iter().try_for_each(|r| self.routed(r))?;
         let arrivals = self.arrivals(&published, routed);
         let fired = self.fired_by(&arrivals);
-        ensure(self.told(&fired) == *released, "a commit that makes other joins fire")?;
+        ensure(
+            self.told(&fired) == *released,
+            "a commit that makes other joins fire",
+        )?;
         self.merge();
         self.deliver_all(&published, routed, (&arrivals, &fired));
         self.env.step += 1;
@@ -331,16 +524,23 @@ impl Stepper {
     }
 
     pub(super) fn started_run(&self) -> Applied {
-        ensure(!self.env.run.0.is_empty(), "something of a run that never started")
+        ensure(
+            !self.env.run.0.is_empty(),
+            "something of a run that never started",
+        )
     }
 
     pub(super) fn going(&self) -> Applied {
-        ensure(self.env.status == Status::Running, "something of a run that has ended")
+        ensure(
+            self.env.status == Status::Running,
+            "something of a run that has ended",
+        )
     }
 
     /// Whether the open step has nothing running or to be run.
     fn settled(&self) -> bool {
-        let ended = [Stand::Complete, Stand::Failed, Stand::Waiting].map(|stand| self.awake.count(stand));
+        let ended =
+            [Stand::Complete, Stand::Failed, Stand::Waiting].map(|stand| self.awake.count(stand));
         self.going().is_ok() && self.env.open && self.awake.open() == ended.iter().sum::<usize>()
     }
 
@@ -354,40 +554,71 @@ impl Stepper {
     }
 
     pub(super) fn known(&self, id: RoleId) -> Applied {
-        ensure(id.index() < self.env.roles.len(), "a role that the team does not have")
+        ensure(
+            id.index() < self.env.roles.len(),
+            "a role that the team does not have",
+        )
     }
 
     /// Receivers are roles of the team, in order, each once; and joins that wait for the sender, likewise.
     fn routed(&self, routed: &Routed) -> Applied {
-        ensure(routed.to.is_sorted_by(|a, b| a < b), "receivers that are not in order")?;
+        ensure(
+            routed.to.is_sorted_by(|a, b| a < b),
+            "receivers that are not in order",
+        )?;
         routed.to.last().map_or(Ok(()), |id| self.known(*id))?;
-        ensure(routed.joins.is_sorted_by(|a, b| a < b), "joins that are not in order")?;
+        ensure(
+            routed.joins.is_sorted_by(|a, b| a < b),
+            "joins that are not in order",
+        )?;
         let join = |id: &JoinId| self.team.joins.get(id.index());
-        let waits = |id: &JoinId| join(id).zip(routed.from).is_some_and(|(join, from)| join.source(from).is_some());
-        ensure(routed.joins.iter().all(waits), "a join that does not wait for the sender")
+        let waits = |id: &JoinId| {
+            join(id)
+                .zip(routed.from)
+                .is_some_and(|(join, from)| join.source(from).is_some())
+        };
+        ensure(
+            routed.joins.iter().all(waits),
+            "a join that does not wait for the sender",
+        )
     }
 
     fn incoming(&self, routed: &Routed) -> Applied {
-        ensure(routed.from.is_none(), "a message from outside that a role sent")?;
+        ensure(
+            routed.from.is_none(),
+            "a message from outside that a role sent",
+        )?;
         self.routed(routed)
     }
 
     pub(super) fn activation(&mut self, id: RoleId) -> Result<&mut Activation, Illegal> {
         self.known(id)?;
-        self.env.roles[id.index()].activation.as_mut().ok_or_else(|| Illegal("a role that is idle".into()))
+        self.env.roles[id.index()]
+            .activation
+            .as_mut()
+            .ok_or_else(|| Illegal("a role that is idle".into()))
     }
 
     pub(super) fn running(&mut self, id: RoleId, work: Work) -> Result<&mut Activation, Illegal> {
         self.going()?;
         let team = self.team.clone();
         let activation = self.activation(id)?;
-        ensure(activation.phase == Phase::Running, "a call that is not running")?;
-        ensure(activation.work(team.role(id)) == Some(work), "a call that is not the running one")?;
+        ensure(
+            activation.phase == Phase::Running,
+            "a call that is not running",
+        )?;
+        ensure(
+            activation.work(team.role(id)) == Some(work),
+            "a call that is not the running one",
+        )?;
         Ok(activation)
     }
 
     fn attempted(&mut self, id: RoleId, work: Work, attempt: u32) -> Applied {
         let activation = self.running(id, work)?;
-        ensure(activation.current.attempts == attempt, "the end of another attempt")
+        ensure(
+            activation.current.attempts == attempt,
+            "the end of another attempt",
+        )
     }
 }

@@ -50,7 +50,9 @@ impl Stand {
             return (!state.mailbox.is_empty()).then_some(Self::Mail);
         };
         Some(match activation.phase {
-            Phase::Ready | Phase::Again(_) if activation.work(role) == Some(Work::Answer) => Self::Asking,
+            Phase::Ready | Phase::Again(_) if activation.work(role) == Some(Work::Answer) => {
+                Self::Asking
+            }
             Phase::Ready | Phase::Again(_) => Self::Ready,
             Phase::Running => Self::Running,
             Phase::Resting => Self::Resting,
@@ -70,7 +72,12 @@ impl Awake {
     }
 
     /// Looks at these roles again.
-    pub(super) fn look(&mut self, team: &Team, env: &Environment, ids: impl IntoIterator<Item = RoleId>) {
+    pub(super) fn look(
+        &mut self,
+        team: &Team,
+        env: &Environment,
+        ids: impl IntoIterator<Item = RoleId>,
+    ) {
         for id in ids {
             let now = Stand::of(team.role(id), env.role(id));
             let before = match now {
@@ -148,20 +155,30 @@ impl Awake {
             }
             Event::StepStarted { roles, .. } => self.look(team, env, roles.iter().copied()),
             Event::ComponentChanged { slot, .. } => self.look(team, env, [slot.role]),
-            Event::StepCommitted { routed, released, .. } => {
+            Event::StepCommitted {
+                routed, released, ..
+            } => {
                 let closed: Vec<RoleId> = self.stands.keys().copied().collect();
                 let told = routed.iter().flat_map(|routed| &routed.to);
-                let told = told.chain(released.iter().flat_map(|released| &released.to)).copied();
+                let told = told
+                    .chain(released.iter().flat_map(|released| &released.to))
+                    .copied();
                 self.look(team, env, closed.into_iter().chain(told));
             }
             Event::JoinReleased { released } => {
-                self.look(team, env, released.iter().flat_map(|released| &released.to).copied());
+                self.look(
+                    team,
+                    env,
+                    released.iter().flat_map(|released| &released.to).copied(),
+                );
             }
             // Rare, and some of these concern everyone.
-            Event::RunResumed { .. } | Event::StepConflicted { .. } | Event::Forked { .. } | Event::RunEnded { .. } => {
-                *self = Self::of(team, env)
+            Event::RunResumed { .. }
+            | Event::StepConflicted { .. }
+            | Event::Forked { .. }
+            | Event::RunEnded { .. } => *self = Self::of(team, env),
+            Event::HandedOver { .. } | Event::HandOverFailed { .. } | Event::FilesPlaced { .. } => {
             }
-            Event::HandedOver { .. } | Event::HandOverFailed { .. } | Event::FilesPlaced { .. } => {}
         }
     }
 }

@@ -59,11 +59,25 @@ impl Stepper {
                 }
             }
         }
-        let files = self.file_writers().into_iter().map(|(path, roles)| ((FILES_SCOPE, path), roles));
-        let ((scope, key), roles) = writers.into_iter().chain(files).find(|(_, roles)| roles.len() > 1)?;
-        let writers = roles.into_iter().filter_map(|id| self.writer(id, (scope, key))).collect();
+        let files = self
+            .file_writers()
+            .into_iter()
+            .map(|(path, roles)| ((FILES_SCOPE, path), roles));
+        let ((scope, key), roles) = writers
+            .into_iter()
+            .chain(files)
+            .find(|(_, roles)| roles.len() > 1)?;
+        let writers = roles
+            .into_iter()
+            .filter_map(|id| self.writer(id, (scope, key)))
+            .collect();
         let (scope, key) = (String::from(scope), String::from(key));
-        Some(Event::StepConflicted { step: self.env.step, scope, key, writers })
+        Some(Event::StepConflicted {
+            step: self.env.step,
+            scope,
+            key,
+            writers,
+        })
     }
 
     /// A role that wrote a key, with the first call that did.
@@ -71,7 +85,12 @@ impl Stepper {
         let done = &self.env.role(id).activation.as_ref()?.done;
         let first = &done[first_write(done, at)?];
         let digest = self.component(id, first.work).cloned();
-        Some(Writer { role: id, work: first.work, attempt: first.tried.attempts, digest })
+        Some(Writer {
+            role: id,
+            work: first.work,
+            attempt: first.tried.attempts,
+            digest,
+        })
     }
 
     /// What the open step publishes, in order.
@@ -86,13 +105,20 @@ impl Stepper {
     }
 
     pub(super) fn complete(&self) -> impl Iterator<Item = (RoleId, &Activation)> {
-        let complete = self.awake.all().filter(|(_, stand)| *stand == Stand::Complete);
+        let complete = self
+            .awake
+            .all()
+            .filter(|(_, stand)| *stand == Stand::Complete);
         complete.filter_map(|(id, _)| Some((id, self.env.role(id).activation.as_ref()?)))
     }
 
     /// Decides who receives what is published, unless `goes_on` says no before the end. Each sender has a budget of its
     /// own for the conditions of its routes: what one publishes costs the others nothing.
-    fn post_all(&self, published: &[(RoleId, Outgoing)], goes_on: &dyn Fn() -> bool) -> Option<Vec<Routed>> {
+    fn post_all(
+        &self,
+        published: &[(RoleId, Outgoing)],
+        goes_on: &dyn Fn() -> bool,
+    ) -> Option<Vec<Routed>> {
         let mut routed = Vec::with_capacity(published.len());
         for of_sender in published.chunk_by(|one, next| one.0 == next.0) {
             let mut budget = WorkBudget::default();
@@ -108,8 +134,12 @@ impl Stepper {
 
     fn post(&self, id: RoleId, outgoing: Outgoing, budget: &mut WorkBudget) -> Routed {
         let message = self.env.message(outgoing.message);
-        let parcel =
-            Parcel { message, from: Some(id), addressed: outgoing.addressed, itinerary: self.itinerary(id, outgoing) };
+        let parcel = Parcel {
+            message,
+            from: Some(id),
+            addressed: outgoing.addressed,
+            itinerary: self.itinerary(id, outgoing),
+        };
         route(&self.team, &self.book, parcel, budget)
     }
 
@@ -119,7 +149,11 @@ impl Stepper {
         let activation = self.env.role(id).activation.as_ref();
         match activation {
             Some(activation) if own.is_empty() && activation.output() == Some(outgoing) => {
-                activation.news.iter().flat_map(|news| self.env.message(*news).route.iter().cloned()).collect()
+                activation
+                    .news
+                    .iter()
+                    .flat_map(|news| self.env.message(*news).route.iter().cloned())
+                    .collect()
             }
             _ => own.clone(),
         }
@@ -150,9 +184,11 @@ impl Stepper {
         for (at, ((_, outgoing), routed)) in published.iter().zip(routed).enumerate() {
             self.deliver(outgoing.message, routed);
             let arrived;
-            (arrived, arrivals) = arrivals.split_at(arrivals.partition_point(|arrival| arrival.publication <= at));
+            (arrived, arrivals) =
+                arrivals.split_at(arrivals.partition_point(|arrival| arrival.publication <= at));
             let firing;
-            (firing, fired) = fired.split_at(fired.partition_point(|firing| firing.publication <= at));
+            (firing, fired) =
+                fired.split_at(fired.partition_point(|firing| firing.publication <= at));
             self.join(arrived, firing);
         }
         // Without any message only joins fire that were filled by hand.
@@ -167,12 +203,21 @@ impl Stepper {
         }
         self.env.history.push(message);
         for id in &routed.to {
-            self.env.roles[id.index()].mailbox.push(Mail::together(message));
+            self.env.roles[id.index()]
+                .mailbox
+                .push(Mail::together(message));
         }
-        let dead = routed.dead.iter().map(|to| DeadLetter { message, to: to.clone() });
+        let dead = routed.dead.iter().map(|to| DeadLetter {
+            message,
+            to: to.clone(),
+        });
         self.env.dead_letters.extend(dead);
         if !routed.outside.is_empty() {
-            self.env.outbox.push(Outbound { message, to: routed.outside.clone(), failed: None });
+            self.env.outbox.push(Outbound {
+                message,
+                to: routed.outside.clone(),
+                failed: None,
+            });
         }
     }
 
@@ -183,7 +228,10 @@ impl Stepper {
     fn write(&mut self, id: RoleId, done: &[Done]) {
         let mut changes: BTreeMap<(&str, &str), Vec<&Change>> = BTreeMap::new();
         for write in done.iter().flat_map(|done| &done.writes) {
-            changes.entry((&write.scope, &write.key)).or_default().push(&write.change);
+            changes
+                .entry((&write.scope, &write.key))
+                .or_default()
+                .push(&write.change);
         }
         for ((scope, key), changes) in changes {
             let (values, reducer) = if scope == ROLE_SCOPE {
@@ -200,14 +248,21 @@ impl Stepper {
 
     /// Takes back what conflicts: every writer goes back to before the call that wrote the key.
     pub(super) fn undo(&mut self, scope: &str, key: &str, writers: &[Writer]) {
-        let names: Vec<&str> = writers.iter().map(|writer| self.team.role(writer.role).name.as_str()).collect();
+        let names: Vec<&str> = writers
+            .iter()
+            .map(|writer| self.team.role(writer.role).name.as_str())
+            .collect();
         let message = conflict(scope, key, &names);
         let (mut files, mut since) = (Vec::new(), self.env.step);
         for Writer { role, .. } in writers {
             if let Some(activation) = &mut self.env.roles[role.index()].activation
                 && let Some(first) = first_write(&activation.done, (scope, key))
             {
-                files.extend(activation.done[first..].iter().flat_map(|done| done.tried.files.iter().cloned()));
+                files.extend(
+                    activation.done[first..]
+                        .iter()
+                        .flat_map(|done| done.tried.files.iter().cloned()),
+                );
                 since = since.min(activation.opened);
                 activation.rewind(first, Fault::new(FaultKind::StateConflict, message.clone()));
             }
@@ -220,7 +275,9 @@ impl Stepper {
 pub fn conflict(scope: &str, key: &str, roles: &[&str]) -> String {
     const NAMED: usize = 8;
     let names = match roles.split_at_checked(NAMED) {
-        Some((named, others)) if others.len() > 1 => format!("{} and {} others", named.join(", "), others.len()),
+        Some((named, others)) if others.len() > 1 => {
+            format!("{} and {} others", named.join(", "), others.len())
+        }
         _ => roles.join(" and "),
     };
     match scope {
@@ -251,9 +308,16 @@ mod tests {
 
     #[test]
     fn of_many_writers_some_are_named() {
-        let named =
-            |roles: &[&str]| conflict("s", "k", roles).split(" in one step").next().map(alloc::string::String::from);
-        assert_eq!(named(&["A", "B", "C"]).as_deref(), Some("`k` in scope `s` was written by A and B and C"));
+        let named = |roles: &[&str]| {
+            conflict("s", "k", roles)
+                .split(" in one step")
+                .next()
+                .map(alloc::string::String::from)
+        };
+        assert_eq!(
+            named(&["A", "B", "C"]).as_deref(),
+            Some("`k` in scope `s` was written by A and B and C")
+        );
         let many: alloc::vec::Vec<&str> = core::iter::repeat_n("R", 2000).collect();
         let told = "`k` in scope `s` was written by R, R, R, R, R, R, R, R and 1992 others";
         assert_eq!(named(&many).as_deref(), Some(told));

@@ -15,8 +15,16 @@ impl Stepper {
     /// Lets an event about host calls happen.
     pub(super) fn host_call(&mut self, event: &Event) -> Applied {
         match event {
-            Event::HostCallBegun { role, work, intent } => self.running(*role, *work)?.current.begin(intent),
-            Event::HostCalled { role, work, call, source, .. } => {
+            Event::HostCallBegun { role, work, intent } => {
+                self.running(*role, *work)?.current.begin(intent)
+            }
+            Event::HostCalled {
+                role,
+                work,
+                call,
+                source,
+                ..
+            } => {
                 let activation = self.running(*role, *work)?;
                 if *source == Source::Live {
                     activation.current.answered(call);
@@ -29,13 +37,28 @@ impl Stepper {
                     Source::Recorded => spending.served(call),
                 }
             }
-            Event::MoneyReserved { role, work, reserved } => {
-                self.running(*role, *work)?.current.reserved.push(reserved.clone());
+            Event::MoneyReserved {
+                role,
+                work,
+                reserved,
+            } => {
+                self.running(*role, *work)?
+                    .current
+                    .reserved
+                    .push(reserved.clone());
             }
-            Event::DoubtSettled { role, work, place, verdict, .. } => {
+            Event::DoubtSettled {
+                role,
+                work,
+                place,
+                verdict,
+                ..
+            } => {
                 self.settle((*role, *work), *place, verdict)?;
             }
-            Event::WritesUnclaimed { role, work, writes } => self.unclaimed(*role, *work, writes)?,
+            Event::WritesUnclaimed { role, work, writes } => {
+                self.unclaimed(*role, *work, writes)?
+            }
             _ => {}
         }
         Ok(())
@@ -46,7 +69,10 @@ impl Stepper {
         self.going()?;
         let team = self.team.clone();
         let activation = self.activation(id)?;
-        ensure(activation.work(team.role(id)) == Some(work), "a doubt about a call that is not the open one")?;
+        ensure(
+            activation.work(team.role(id)) == Some(work),
+            "a doubt about a call that is not the open one",
+        )?;
         let doubtful = activation.doubts().any(|(at, _)| at == place as usize);
         ensure(doubtful, "a doubt about a call that is in none")?;
         let current = &mut activation.current;
@@ -57,7 +83,15 @@ impl Stepper {
                 begun.result = Known::Recorded;
                 let (kind, request) = (begun.intent.kind, begun.intent.request.clone());
                 let (response, cost, outcome) = (response.clone(), Usd::ZERO, Outcome::Answered);
-                current.journal.push(HostCall { kind, request, response, cost, tokens: 0, outcome, finish: None });
+                current.journal.push(HostCall {
+                    kind,
+                    request,
+                    response,
+                    cost,
+                    tokens: 0,
+                    outcome,
+                    finish: None,
+                });
             }
         }
         current.keep = true;
@@ -70,8 +104,13 @@ impl Stepper {
     /// Forgets calls of earlier attempts that the one that succeeds did not make.
     fn unclaimed(&mut self, id: RoleId, work: Work, writes: &[(u32, String)]) -> Applied {
         let begun = &mut self.running(id, work)?.current.begun;
-        ensure(!writes.is_empty() && writes.is_sorted_by(|a, b| a.0 < b.0), "unclaimed calls that are not in order")?;
-        let known = writes.last().is_some_and(|(last, _)| (*last as usize) < begun.len());
+        ensure(
+            !writes.is_empty() && writes.is_sorted_by(|a, b| a.0 < b.0),
+            "unclaimed calls that are not in order",
+        )?;
+        let known = writes
+            .last()
+            .is_some_and(|(last, _)| (*last as usize) < begun.len());
         ensure(known, "an unclaimed call that was not begun")?;
         for (place, _) in writes.iter().rev() {
             begun.remove(*place as usize);

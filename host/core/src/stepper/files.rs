@@ -15,17 +15,31 @@ use crate::id::RoleId;
 pub const FILES_SCOPE: &str = "<files>";
 
 impl Stepper {
-    pub(super) fn files_written(&mut self, id: RoleId, work: Work, files: &[FileChange]) -> Applied {
-        let once = files.is_sorted_by(|a, b| a.path < b.path) && files.iter().all(FileChange::is_one);
-        ensure(once && !files.is_empty(), "changes of files that are not in order")?;
+    pub(super) fn files_written(
+        &mut self,
+        id: RoleId,
+        work: Work,
+        files: &[FileChange],
+    ) -> Applied {
+        let once =
+            files.is_sorted_by(|a, b| a.path < b.path) && files.iter().all(FileChange::is_one);
+        ensure(
+            once && !files.is_empty(),
+            "changes of files that are not in order",
+        )?;
         self.running(id, work)?.current.files = files.to_vec();
-        files.iter().for_each(|change| self.env.files.record(change));
+        files
+            .iter()
+            .for_each(|change| self.env.files.record(change));
         Ok(())
     }
 
     pub(super) fn files_placed(&mut self, count: usize) -> Applied {
         let pending = &mut self.env.files.pending;
-        ensure((1..=pending.len()).contains(&count), "files that were not to be placed")?;
+        ensure(
+            (1..=pending.len()).contains(&count),
+            "files that were not to be placed",
+        )?;
         pending.drain(..count);
         Ok(())
     }
@@ -34,8 +48,13 @@ impl Stepper {
     /// the same directory, or write a file again with the bytes it has. Who leaves something below a place changes it,
     /// too, where another left no directory there.
     pub(super) fn file_writers(&self) -> BTreeMap<&str, Vec<RoleId>> {
-        let changes =
-            || self.complete().flat_map(|(id, _)| self.env.open_changes(id).map(move |(_, change)| (id, change)));
+        let changes = || {
+            self.complete().flat_map(|(id, _)| {
+                self.env
+                    .open_changes(id)
+                    .map(move |(_, change)| (id, change))
+            })
+        };
         let mut writers: BTreeMap<&str, (Vec<RoleId>, bool)> = BTreeMap::new();
         let mut closed: BTreeMap<&str, Vec<RoleId>> = BTreeMap::new();
         let join = |roles: &mut Vec<RoleId>, id| {
@@ -52,8 +71,10 @@ impl Stepper {
             }
         }
         for (id, change) in changes().filter(|(_, change)| change.after != Content::Absent) {
-            let others =
-                above(&change.path).filter_map(|above| closed.get(above)).flatten().filter(|other| **other != id);
+            let others = above(&change.path)
+                .filter_map(|above| closed.get(above))
+                .flatten()
+                .filter(|other| **other != id);
             for other in others {
                 if let Some((roles, harmless)) = writers.get_mut(change.path.as_str()) {
                     join(roles, *other);
@@ -66,7 +87,9 @@ impl Stepper {
             roles.sort();
             roles
         };
-        fights.map(|(path, (roles, _))| (path, in_order(roles))).collect()
+        fights
+            .map(|(path, (roles, _))| (path, in_order(roles)))
+            .collect()
     }
 
     /// Keeps what the actions of a committed activation did: of each path what it was before all and after all of them.
@@ -75,7 +98,9 @@ impl Stepper {
         let mut whole: BTreeMap<&str, (FileChange, Work)> = BTreeMap::new();
         for done in done {
             for change in &done.tried.files {
-                let (sum, work) = whole.entry(&change.path).or_insert_with(|| (change.clone(), done.work));
+                let (sum, work) = whole
+                    .entry(&change.path)
+                    .or_insert_with(|| (change.clone(), done.work));
                 (sum.after, *work) = (change.after.clone(), done.work);
             }
         }
@@ -94,10 +119,23 @@ impl Stepper {
         // The other way round: what lies in a directory goes before it.
         for (path, before) in first.into_iter().rev() {
             let ids: Vec<RoleId> = self.env.activations().map(|(id, _)| id).collect();
-            let left =
-                ids.into_iter().flat_map(|id| self.env.open_changes(id)).filter(|(_, change)| change.path == path);
-            let kept = self.env.files.kept.get(path).filter(|kept| kept.step >= since).map(|kept| &kept.content);
-            let content = left.last().map(|(_, change)| &change.after).or(kept).unwrap_or(before).clone();
+            let left = ids
+                .into_iter()
+                .flat_map(|id| self.env.open_changes(id))
+                .filter(|(_, change)| change.path == path);
+            let kept = self
+                .env
+                .files
+                .kept
+                .get(path)
+                .filter(|kept| kept.step >= since)
+                .map(|kept| &kept.content);
+            let content = left
+                .last()
+                .map(|(_, change)| &change.after)
+                .or(kept)
+                .unwrap_or(before)
+                .clone();
             self.env.files.decide(path, &content, &content);
         }
     }
@@ -106,9 +144,11 @@ impl Stepper {
 /// The first of these calls that changed what lies at a path, there or above it.
 pub(super) fn first_change(done: &[Done], path: &str) -> Option<usize> {
     let concerns = |change: &FileChange| {
-        change.path == path || change.after != Content::Directory && above(path).any(|above| above == change.path)
+        change.path == path
+            || change.after != Content::Directory && above(path).any(|above| above == change.path)
     };
-    done.iter().position(|done| done.tried.files.iter().any(concerns))
+    done.iter()
+        .position(|done| done.tried.files.iter().any(concerns))
 }
 
 /// The places above one.

@@ -14,21 +14,60 @@ impl Stepper {
     /// that of all lineages together.
     pub fn forked(&self, lineage: String, edits: Vec<Edit>, account: Account) -> Option<Event> {
         let from = self.env.checkpoint.clone()?;
-        let checkpoint = self.env.lineage.fork(&lineage, &from).checkpoint(self.env.checkpoints);
-        let account = Account { spent: account.spent.max(self.env.spent), ..account };
-        Some(Event::Forked { lineage, from, checkpoint, step: self.env.step, edits, account })
+        let checkpoint = self
+            .env
+            .lineage
+            .fork(&lineage, &from)
+            .checkpoint(self.env.checkpoints);
+        let account = Account {
+            spent: account.spent.max(self.env.spent),
+            ..account
+        };
+        Some(Event::Forked {
+            lineage,
+            from,
+            checkpoint,
+            step: self.env.step,
+            edits,
+            account,
+        })
     }
 
     pub(super) fn fork(&mut self, event: &Event) -> Applied {
-        let Event::Forked { lineage, from, checkpoint, step, edits, account } = event else { return Ok(()) };
+        let Event::Forked {
+            lineage,
+            from,
+            checkpoint,
+            step,
+            edits,
+            account,
+        } = event
+        else {
+            return Ok(());
+        };
         self.started_run()?;
-        ensure(self.env.checkpoint.as_ref() == Some(from) && *step == self.env.step, "a fork from another place")?;
-        ensure(!lineage.is_empty() && !self.env.lineage.passes(lineage), "a fork that is no other lineage")?;
+        ensure(
+            self.env.checkpoint.as_ref() == Some(from) && *step == self.env.step,
+            "a fork from another place",
+        )?;
+        ensure(
+            !lineage.is_empty() && !self.env.lineage.passes(lineage),
+            "a fork that is no other lineage",
+        )?;
         let forked = self.env.lineage.fork(lineage, from);
-        ensure(*checkpoint == forked.checkpoint(self.env.checkpoints), "a fork that does not count on")?;
-        ensure(account.spent >= self.env.spent, "a fork that gives money back")?;
+        ensure(
+            *checkpoint == forked.checkpoint(self.env.checkpoints),
+            "a fork that does not count on",
+        )?;
+        ensure(
+            account.spent >= self.env.spent,
+            "a fork that gives money back",
+        )?;
         account.ledger.keys().try_for_each(|slot| self.has(*slot))?;
-        ensure(edits.iter().all(|edit| edit.scope.is_in(&self.team)), "an edit of a scope that does not exist")?;
+        ensure(
+            edits.iter().all(|edit| edit.scope.is_in(&self.team)),
+            "an edit of a scope that does not exist",
+        )?;
         for Edit { scope, key, value } in edits {
             let scope = match scope {
                 Edited::Shared(name) => self.env.shared.entry(name.clone()).or_default(),

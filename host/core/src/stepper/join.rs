@@ -11,10 +11,19 @@ use crate::id::RoleId;
 
 impl Stepper {
     /// What gets into joins with these messages.
-    pub(super) fn arrivals(&self, published: &[(RoleId, Outgoing)], routed: &[Routed]) -> Vec<Arrival> {
+    pub(super) fn arrivals(
+        &self,
+        published: &[(RoleId, Outgoing)],
+        routed: &[Routed],
+    ) -> Vec<Arrival> {
         let all = published.iter().zip(routed).enumerate();
         let arrivals = all.flat_map(|(publication, ((from, outgoing), routed))| {
-            let arrival = move |join| Arrival { join, from: *from, message: outgoing.message, publication };
+            let arrival = move |join| Arrival {
+                join,
+                from: *from,
+                message: outgoing.message,
+                publication,
+            };
             routed.joins.iter().copied().map(arrival)
         });
         arrivals.collect()
@@ -22,7 +31,12 @@ impl Stepper {
 
     /// The joins that fire when these messages get into them.
     pub(super) fn fired_by(&self, arrivals: &[Arrival]) -> Vec<Firing> {
-        firings((&self.team, &self.book), &self.env.joins, arrivals, Moment::Busy)
+        firings(
+            (&self.team, &self.book),
+            &self.env.joins,
+            arrivals,
+            Moment::Busy,
+        )
     }
 
     /// The same as that of the environment, without a look at every role.
@@ -32,7 +46,11 @@ impl Stepper {
 
     /// The joins that fire between steps. With other work left those are that were filled by hand.
     pub(super) fn fired_between_steps(&self) -> Vec<Firing> {
-        let moment = if self.is_quiet() { Moment::Quiet } else { Moment::Busy };
+        let moment = if self.is_quiet() {
+            Moment::Quiet
+        } else {
+            Moment::Busy
+        };
         firings((&self.team, &self.book), &self.env.joins, &[], moment)
     }
 
@@ -44,9 +62,18 @@ impl Stepper {
 
     /// What fired, as it is recorded.
     pub(super) fn told(&self, firings: &[Firing]) -> Vec<Released> {
-        let released = |Firing { join, messages, to, into, .. }: &Firing| Released {
+        let released = |Firing {
+                            join,
+                            messages,
+                            to,
+                            into,
+                            ..
+                        }: &Firing| Released {
             join: *join,
-            messages: messages.iter().map(|(from, message)| (*from, self.env.message(*message).id.clone())).collect(),
+            messages: messages
+                .iter()
+                .map(|(from, message)| (*from, self.env.message(*message).id.clone()))
+                .collect(),
             to: to.clone(),
             into: *into,
         };
@@ -57,10 +84,23 @@ impl Stepper {
     pub(super) fn join(&mut self, arrivals: &[Arrival], firings: &[Firing]) {
         let team = self.team.clone();
         let joins = &mut self.env.joins;
-        for Arrival { join, from, message, .. } in arrivals {
+        for Arrival {
+            join,
+            from,
+            message,
+            ..
+        } in arrivals
+        {
             joins[join.index()].put(team.join(*join), *from, *message);
         }
-        for Firing { join: id, messages, to, into, .. } in firings {
+        for Firing {
+            join: id,
+            messages,
+            to,
+            into,
+            ..
+        } in firings
+        {
             let join = team.join(*id);
             joins[id.index()].take(join, messages.iter().map(|(from, _)| *from));
             for (from, message) in messages {

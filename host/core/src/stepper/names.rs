@@ -23,9 +23,9 @@ impl Stepper {
             | Event::CallSuspended { role, work, .. }
             | Event::RequestOpened { role, work, .. } => self.can_do(*role, *work),
             Event::RetryDue { role } | Event::RequestAnswered { role, .. } => self.known(*role),
-            Event::StepConflicted { writers, .. } => {
-                writers.iter().try_for_each(|writer| self.can_do(writer.role, writer.work))
-            }
+            Event::StepConflicted { writers, .. } => writers
+                .iter()
+                .try_for_each(|writer| self.can_do(writer.role, writer.work)),
             Event::StepStarted { roles, .. } => roles.iter().try_for_each(|role| self.known(*role)),
             // What these say of roles is looked at only once they were applied.
             Event::RunStarted { .. }
@@ -43,7 +43,10 @@ impl Stepper {
 
     fn can_do(&self, role: RoleId, work: Work) -> Applied {
         match work {
-            Work::Act { action, .. } => self.has(Slot { role, part: Part::Action(action) }),
+            Work::Act { action, .. } => self.has(Slot {
+                role,
+                part: Part::Action(action),
+            }),
             Work::Think { .. } | Work::Plan | Work::Answer => self.known(role),
         }
     }

@@ -27,15 +27,26 @@ impl Stepper {
 
     /// The end of the attempt that `role` is making, because it asks a person.
     pub fn request_opened(&self, id: RoleId, request: Request) -> Option<Event> {
-        let activation = self.env.role(id).activation.as_ref().filter(|a| a.phase == Phase::Running)?;
+        let activation = self
+            .env
+            .role(id)
+            .activation
+            .as_ref()
+            .filter(|a| a.phase == Phase::Running)?;
         let work = activation.work(self.team.role(id))?;
-        Some(Event::RequestOpened { role: id, work, request })
+        Some(Event::RequestOpened {
+            role: id,
+            work,
+            request,
+        })
     }
 
     /// The answer to what a role waits for.
     pub fn request_answered(&self, id: RoleId, answer: Answer) -> Option<Event> {
         let activation = self.env.role(id).activation.as_ref()?;
-        let Phase::Waiting(request) = &activation.phase else { return None };
+        let Phase::Waiting(request) = &activation.phase else {
+            return None;
+        };
         if activation.work(self.team.role(id)) == Some(Work::Answer) {
             // A person's own words are the point: a human role waits until there are some.
             answer.value()?;
@@ -62,7 +73,11 @@ impl Stepper {
             expires_ms: None,
             call: String::new(),
         };
-        Some(Event::RequestOpened { role: id, work: Work::Answer, request })
+        Some(Event::RequestOpened {
+            role: id,
+            work: Work::Answer,
+            request,
+        })
     }
 
     /// The mail as a question: the message; of several each with who sent it.
@@ -71,8 +86,17 @@ impl Stepper {
             [message] => message.content.clone(),
             several => {
                 let line = |sender: &str, text: &str| format!("{sender}: {text}");
-                let sender = |name: &str| if name.is_empty() { "outside".into() } else { String::from(name) };
-                let lines: Vec<_> = several.iter().map(|m| line(&sender(&m.sent_from), &m.content)).collect();
+                let sender = |name: &str| {
+                    if name.is_empty() {
+                        "outside".into()
+                    } else {
+                        String::from(name)
+                    }
+                };
+                let lines: Vec<_> = several
+                    .iter()
+                    .map(|m| line(&sender(&m.sent_from), &m.content))
+                    .collect();
                 lines.join("\n")
             }
         }
@@ -90,21 +114,35 @@ impl Stepper {
             self.going()?;
             ensure(self.env.open, "a question outside of a step")?;
             ensure(
-                self.person_asked().as_ref().is_some_and(|event| asks(event, id, request)),
+                self.person_asked()
+                    .as_ref()
+                    .is_some_and(|event| asks(event, id, request)),
                 "a question of nobody's",
             )?;
         } else {
             self.running(id, work)?;
         }
         let activation = self.activation(id)?;
-        ensure(is_of(&request.id, id, activation), "a request under the name of another")?;
+        ensure(
+            is_of(&request.id, id, activation),
+            "a request under the name of another",
+        )?;
         activation.current.keep = true;
         activation.phase = Phase::Waiting(request.clone());
         Ok(())
     }
 
     pub(super) fn answer_request(&mut self, event: &Event) -> Applied {
-        let Event::RequestAnswered { role: id, request, answer, checkpoint, parent } = event else { return Ok(()) };
+        let Event::RequestAnswered {
+            role: id,
+            request,
+            answer,
+            checkpoint,
+            parent,
+        } = event
+        else {
+            return Ok(());
+        };
         self.started_run()?;
         let team = self.team.clone();
         let activation = self.activation(*id)?;
@@ -113,14 +151,23 @@ impl Stepper {
             Phase::Waiting(open) if open.id == *request => open.clone(),
             _ => return Err(Illegal("an answer to a request that is not open".into())),
         };
-        ensure(matches!(answer, Answer::Given(_)) || *answer == open.lapse(), "a default that was not agreed upon")?;
+        ensure(
+            matches!(answer, Answer::Given(_)) || *answer == open.lapse(),
+            "a default that was not agreed upon",
+        )?;
         match (activation.work(role), answer.value()) {
             (Some(Work::Answer), Some(value)) => {
-                let output = Draft { content: value.as_str().into(), data: Some(value.clone()), ..Draft::default() };
+                let output = Draft {
+                    content: value.as_str().into(),
+                    data: Some(value.clone()),
+                    ..Draft::default()
+                };
                 self.keep(*id, Work::Answer, &output, (&[], &[]))?;
                 self.activation(*id)?.proceed(role);
             }
-            (Some(Work::Answer), None) => return Err(Illegal("a person who has nothing to say".into())),
+            (Some(Work::Answer), None) => {
+                return Err(Illegal("a person who has nothing to say".into()));
+            }
             _ => {
                 let response = answer.record();
                 let call = HostCall {
@@ -148,21 +195,30 @@ fn asks(event: &Event, who: RoleId, what: &Request) -> bool {
 
 /// Whether an id is one of those that the call a role is at can give.
 fn is_of(request: &RequestId, id: RoleId, activation: &Activation) -> bool {
-    let before = request.0.rsplit_once('-').and_then(|(_, before)| before.parse().ok());
+    let before = request
+        .0
+        .rsplit_once('-')
+        .and_then(|(_, before)| before.parse().ok());
     before.is_some_and(|before| request_id(id, activation, before) == *request)
 }
 
 /// Of the step, the role, the call in its activation, and the question in the call.
 fn request_id(id: RoleId, activation: &Activation, before: u32) -> RequestId {
     let place = usize::from(activation.skipped) + activation.done.len() + activation.choices.len();
-    RequestId(format!("ask-{}-{}-{place}-{before}", activation.opened, id.0))
+    RequestId(format!(
+        "ask-{}-{}-{place}-{before}",
+        activation.opened, id.0
+    ))
 }
 
 impl Environment {
     /// Whether a request may have had this id that is not open: it is one of a step and a role that there are. To know
     /// it for sure all that was recorded would have to be read.
     pub fn may_have_asked(&self, id: &str) -> bool {
-        let parts = id.strip_prefix("ask-").into_iter().flat_map(|parts| parts.split('-'));
+        let parts = id
+            .strip_prefix("ask-")
+            .into_iter()
+            .flat_map(|parts| parts.split('-'));
         let parts: Option<Vec<u64>> = parts.map(|part| part.parse().ok()).collect();
         matches!(parts.as_deref(), Some([step, role, _, _]) if *step <= self.step && *role < self.roles.len() as u64)
     }

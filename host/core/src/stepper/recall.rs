@@ -74,7 +74,9 @@ impl Recall {
     fn holds(&mut self, env: &Environment, id: RoleId, message: MessageRef) -> bool {
         let remembered = self.messages.entry(id).or_default();
         let memory = &env.role(id).memory;
-        remembered.messages.extend(memory.iter().skip(remembered.seen));
+        remembered
+            .messages
+            .extend(memory.iter().skip(remembered.seen));
         remembered.seen = memory.len();
         remembered.messages.contains(&message)
     }
@@ -82,12 +84,30 @@ impl Recall {
 
 impl Stepper {
     /// The same as `Environment::remembered`, at a cost that does not grow with the memory.
-    pub fn remembered(&mut self, id: RoleId, label: Option<&str>, limit: usize) -> Vec<Arc<Message>> {
-        let Some(label) = label else { return self.env.remembered(id, None, limit) };
-        let open = self.env.role(id).activation.iter().flat_map(|activation| &activation.done);
-        let open = open.map(|done| done.output.message).filter(|made| self.env.message(*made).cause_by == label);
+    pub fn remembered(
+        &mut self,
+        id: RoleId,
+        label: Option<&str>,
+        limit: usize,
+    ) -> Vec<Arc<Message>> {
+        let Some(label) = label else {
+            return self.env.remembered(id, None, limit);
+        };
+        let open = self
+            .env
+            .role(id)
+            .activation
+            .iter()
+            .flat_map(|activation| &activation.done);
+        let open = open
+            .map(|done| done.output.message)
+            .filter(|made| self.env.message(*made).cause_by == label);
         let kept = self.recall.labelled(&self.env, id, label).iter().copied();
-        let mut found: Vec<_> = kept.chain(open.collect::<Vec<_>>()).rev().take(limit).collect();
+        let mut found: Vec<_> = kept
+            .chain(open.collect::<Vec<_>>())
+            .rev()
+            .take(limit)
+            .collect();
         found.reverse();
         self.env.resolve(&found)
     }
@@ -98,6 +118,9 @@ impl Stepper {
         let (env, recall) = (&self.env, &mut self.recall);
         let (name, joined) = (&self.team.role(id).name, self.book.is_joined(id));
         let again = |message: MessageRef| joined || env.message(message).sent_from == *name;
-        news.iter().copied().filter(|message| !again(*message) || !recall.holds(env, id, *message)).collect()
+        news.iter()
+            .copied()
+            .filter(|message| !again(*message) || !recall.holds(env, id, *message))
+            .collect()
     }
 }

@@ -45,7 +45,11 @@ impl Stepper {
     /// The same, where other lineages spent money too.
     pub fn resumed_with(&self, (spent, budget): (Usd, Option<Usd>), calls: CallPolicy) -> Event {
         let done = |(id, activation): (RoleId, &crate::activation::Activation)| {
-            activation.done.iter().map(move |done| (id, done.work)).collect::<Vec<_>>()
+            activation
+                .done
+                .iter()
+                .map(move |done| (id, done.work))
+                .collect::<Vec<_>>()
         };
         Event::RunResumed {
             checkpoint: self.env.checkpoint.clone(),
@@ -61,7 +65,10 @@ impl Stepper {
     /// The message from outside that has come under this one's idempotency key already, if it has one.
     pub fn came_before(&mut self, message: &Message) -> Option<&MessageId> {
         // Who writes `null` or nothing for a key has none.
-        let key = message.meta.get(IDEMPOTENCY_KEY).filter(|key| !matches!(key.as_str(), "null" | "\"\""))?;
+        let key = message
+            .meta
+            .get(IDEMPOTENCY_KEY)
+            .filter(|key| !matches!(key.as_str(), "null" | "\"\""))?;
         let known = self.recall.under(&self.env, key.as_str())?;
         Some(&self.env.message(known).id)
     }
@@ -79,8 +86,17 @@ impl Stepper {
     }
 
     fn route_in(&self, message: &Message) -> crate::event::Routed {
-        let addressed = if message.send_to == [TO_ALL] { Addressed::Open } else { Addressed::Named };
-        let parcel = Parcel { message, from: None, addressed, itinerary: message.route.clone() };
+        let addressed = if message.send_to == [TO_ALL] {
+            Addressed::Open
+        } else {
+            Addressed::Named
+        };
+        let parcel = Parcel {
+            message,
+            from: None,
+            addressed,
+            itinerary: message.route.clone(),
+        };
         // Routes have a sender, so that no condition is evaluated.
         route(&self.team, &self.book, parcel, &mut WorkBudget::default())
     }
@@ -99,7 +115,12 @@ impl Stepper {
 
     /// The writes of earlier attempts that an attempt which starts afresh may repeat.
     fn forgotten(&self, call: &Invocation) -> Vec<String> {
-        let activation = self.env.role(call.role).activation.as_ref().filter(|_| call.journal == Journal::Fresh);
+        let activation = self
+            .env
+            .role(call.role)
+            .activation
+            .as_ref()
+            .filter(|_| call.journal == Journal::Fresh);
         let begun = activation.map_or(&[][..], |activation| &activation.current.begun);
         let recorded = begun.iter().filter(|begun| begun.result == Known::Recorded);
         recorded.map(|begun| begun.intent.what.clone()).collect()
@@ -115,7 +136,14 @@ impl Stepper {
         }
         let attempt = activation.current.attempts;
         let fault = match result.and_then(|finished| sensible(role, finished)) {
-            Ok(result) => return Some(Event::CallFinished { role: id, work, attempt, result }),
+            Ok(result) => {
+                return Some(Event::CallFinished {
+                    role: id,
+                    work,
+                    attempt,
+                    result,
+                });
+            }
             Err(fault) => with_flawed_reply(fault, &activation.current.journal),
         };
         let digest = self.component(id, work).cloned();
@@ -124,18 +152,31 @@ impl Stepper {
             true => None,
             false => pause(&fault, retry(role, work), activation.current.failures),
         };
-        Some(Event::CallFailed { role: id, work, attempt, digest, fault, retry_ms })
+        Some(Event::CallFailed {
+            role: id,
+            work,
+            attempt,
+            digest,
+            fault,
+            retry_ms,
+        })
     }
 }
 
 /// Adds to a failure of the component's own making that a model's reply to it was truncated or refused, which may be the
 /// reason. A call that failed for that has said so itself.
 fn with_flawed_reply(mut fault: Fault, calls: &[HostCall]) -> Fault {
-    let answered = calls.iter().rev().filter(|call| call.outcome == Outcome::Answered);
+    let answered = calls
+        .iter()
+        .rev()
+        .filter(|call| call.outcome == Outcome::Answered);
     let flaw = answered.filter_map(|call| call.finish?.flaw()).next();
     if let Some(flaw) = flaw.filter(|_| !fault.kind.keeps_calls()) {
         let summary = fault.message.lines().next().map_or(0, str::len);
-        fault.message.insert_str(summary, &format!("; a reply of the model {}", flaw.described()));
+        fault.message.insert_str(
+            summary,
+            &format!("; a reply of the model {}", flaw.described()),
+        );
     }
     fault
 }
@@ -145,14 +186,20 @@ fn sensible(role: &Role, finished: Finished) -> Result<Finished, Fault> {
     match &finished {
         Finished::Chosen(choice) if *choice < -1 || *choice >= role.actions.len() as i32 => {
             let count = role.actions.len();
-            let message = format!("chose action {choice} of {count}; indices count from 0, and -1 stops");
+            let message =
+                format!("chose action {choice} of {count}; indices count from 0, and -1 stops");
             Err(Fault::new(FaultKind::Think, message))
         }
         Finished::Planned { tasks, .. } => match idle_task(role, tasks) {
             Some(task) => {
-                let who = task.action.as_deref().map_or("nobody".into(), |name| format!("`{}`", beginning(name)));
+                let who = task
+                    .action
+                    .as_deref()
+                    .map_or("nobody".into(), |name| format!("`{}`", beginning(name)));
                 let task = beginning(&task.text);
-                let message = format!("planned the task `{task}` for {who}; workers are all actions but the first");
+                let message = format!(
+                    "planned the task `{task}` for {who}; workers are all actions but the first"
+                );
                 Err(Fault::new(FaultKind::OutputInvalid, message))
             }
             None => Ok(finished),
@@ -180,7 +227,10 @@ pub(super) fn idle_task<'a>(role: &Role, tasks: &'a [Task]) -> Option<&'a Task> 
 /// How often a role's work is tried again.
 pub fn retry(role: &Role, work: Work) -> Retry {
     match work {
-        Work::Think { .. } | Work::Answer => Retry { retries: 0, backoff_ms: 0 },
+        Work::Think { .. } | Work::Answer => Retry {
+            retries: 0,
+            backoff_ms: 0,
+        },
         Work::Plan => role.actions[0].retry,
         Work::Act { action, .. } => role.action(action).retry,
     }
@@ -189,5 +239,10 @@ pub fn retry(role: &Role, work: Work) -> Retry {
 /// The pause before the next try, where there is one: doubled with each failure.
 fn pause(fault: &Fault, retry: Retry, failures: u32) -> Option<u32> {
     let again = fault.hope == Hope::Retryable && failures < retry.retries;
-    again.then(|| retry.backoff_ms.saturating_mul(1 << failures.min(16)).min(MAX_BACKOFF_MS.max(retry.backoff_ms)))
+    again.then(|| {
+        retry
+            .backoff_ms
+            .saturating_mul(1 << failures.min(16))
+            .min(MAX_BACKOFF_MS.max(retry.backoff_ms))
+    })
 }

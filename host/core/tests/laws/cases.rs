@@ -17,7 +17,10 @@ use crate::teams::{role, team};
 
 fn chooser(max_loop: u32) -> Team {
     let mut chooser = role("C", &[IDEA_LABEL], &["x", "y"]);
-    chooser.react = React::Choose { max_loop, thinker: Thinker::Component };
+    chooser.react = React::Choose {
+        max_loop,
+        thinker: Thinker::Component,
+    };
     team(vec![chooser])
 }
 
@@ -86,7 +89,10 @@ fn a_new_reducer_does_not_change_what_was_committed_without_one() {
 
 /// Two roles that hear the idea and share a scope.
 fn two_writers(reducer: Option<Reducer>) -> Team {
-    let mut team = team(vec![role("A", &[IDEA_LABEL], &["p", "a"]), role("B", &[IDEA_LABEL], &["b"])]);
+    let mut team = team(vec![
+        role("A", &[IDEA_LABEL], &["p", "a"]),
+        role("B", &[IDEA_LABEL], &["b"]),
+    ]);
     team.scopes.insert("s0".into(), reducer);
     team
 }
@@ -110,12 +116,22 @@ fn a_call_that_is_undone_by_a_conflict_is_made_again_as_the_next_attempt() {
     assert_eq!(failed.current.attempts, 1);
     life.resume(two_writers(Some(Reducer::Add)), CallPolicy::Auto);
     let again = life.act(Ok(writes("a again", &[("k", 1)])));
-    assert_eq!((again.attempt, again.idempotency_key.as_str()), (2, "run/0/A/1"));
+    assert_eq!(
+        (again.attempt, again.idempotency_key.as_str()),
+        (2, "run/0/A/1")
+    );
     assert_eq!(again.outputs[0].content, "p ok");
-    assert_eq!(again.recorded.len(), 1, "it was paid for, and what was wrong is not the action");
+    assert_eq!(
+        again.recorded.len(),
+        1,
+        "it was paid for, and what was wrong is not the action"
+    );
     life.act(Ok(writes("b again", &[("k", 2)])));
     assert_eq!(life.halt(), Status::Done);
-    assert_eq!(life.env().shared["s0"]["k"], Json::from(serde_json::json!(3)));
+    assert_eq!(
+        life.env().shared["s0"]["k"],
+        Json::from(serde_json::json!(3))
+    );
     assert_eq!(life.history(), ["idea", "a again", "b again"]);
 }
 
@@ -132,7 +148,9 @@ fn calls_after_an_undone_one_are_made_again_as_next_attempts_too() {
     life.act(Ok(says("a ok")));
     assert_eq!(life.halt(), Status::Failed);
     life.resume(team(Some(Reducer::Last)), CallPolicy::Auto);
-    let attempts: Vec<u32> = ["b", "p", "a"].map(|text| life.act(Ok(says(text))).attempt).into();
+    let attempts: Vec<u32> = ["b", "p", "a"]
+        .map(|text| life.act(Ok(says(text))).attempt)
+        .into();
     assert_eq!(attempts, [2, 2, 2]);
     assert_eq!(life.halt(), Status::Done);
 }
@@ -162,7 +180,9 @@ fn nothing_of_a_conflict_is_seen_anywhere() {
     assert!(life.env().shared.is_empty());
     assert_eq!(life.history(), ["idea"]);
     for (role, scope) in [(0, "s0"), (1, "s0"), (0, "role")] {
-        let value = life.env().read(life.stepper.team(), (RoleId(role), scope, "k"), None, &[]);
+        let value = life
+            .env()
+            .read(life.stepper.team(), (RoleId(role), scope, "k"), None, &[]);
         assert_eq!(value, Some(None));
     }
 }
@@ -173,9 +193,20 @@ fn a_plan_that_nobody_can_carry_out_is_a_fault() {
         let mut planner = role("P", &[IDEA_LABEL], actions);
         planner.react = React::PlanAndAct;
         let mut life = Hand::start(team(vec![planner]));
-        let tasks = vec![Task { text: "t".into(), action: action.map(String::from) }];
-        life.act(Ok(Finished::Planned { tasks, emissions: Vec::new(), writes: Vec::new() }));
-        assert_eq!(life.env().failed().next().is_some(), fails, "{actions:?} {action:?}");
+        let tasks = vec![Task {
+            text: "t".into(),
+            action: action.map(String::from),
+        }];
+        life.act(Ok(Finished::Planned {
+            tasks,
+            emissions: Vec::new(),
+            writes: Vec::new(),
+        }));
+        assert_eq!(
+            life.env().failed().next().is_some(),
+            fails,
+            "{actions:?} {action:?}"
+        );
     };
     check(&["plan"], None, true);
     check(&["plan"], Some("plan"), true);
@@ -187,7 +218,14 @@ fn a_plan_that_nobody_can_carry_out_is_a_fault() {
 
 #[test]
 fn a_team_whose_roles_have_no_actions_ends_done() {
-    for react in [React::ByOrder, React::PlanAndAct, React::Choose { max_loop: 0, thinker: Thinker::Model }] {
+    for react in [
+        React::ByOrder,
+        React::PlanAndAct,
+        React::Choose {
+            max_loop: 0,
+            thinker: Thinker::Model,
+        },
+    ] {
         let mut idle = role("I", &[IDEA_LABEL], &[]);
         idle.react = react;
         let mut life = Hand::start(team(vec![idle]));
@@ -198,11 +236,18 @@ fn a_team_whose_roles_have_no_actions_ends_done() {
 
 #[test]
 fn a_run_that_has_ended_takes_in_nothing_more_of_its_steps() {
-    let mut life = Hand::start(team(vec![role("A", &[IDEA_LABEL], &["a"]), role("B", &[IDEA_LABEL], &["b"])]));
+    let mut life = Hand::start(team(vec![
+        role("A", &[IDEA_LABEL], &["a"]),
+        role("B", &[IDEA_LABEL], &["b"]),
+    ]));
     let call = life.call();
     let late = [
-        life.stepper.call_ended(call.role, Ok(says("late"))).expect("an end"),
-        life.stepper.call_ended(call.role, Err(Fault::new(FaultKind::Trap, "late"))).expect("an end"),
+        life.stepper
+            .call_ended(call.role, Ok(says("late")))
+            .expect("an end"),
+        life.stepper
+            .call_ended(call.role, Err(Fault::new(FaultKind::Trap, "late")))
+            .expect("an end"),
         Event::RetryDue { role: call.role },
         life.stepper.ended(Status::Done),
     ];
@@ -218,13 +263,45 @@ fn a_run_that_has_ended_takes_in_nothing_more_of_its_steps() {
 fn a_component_is_changed_only_where_it_stands() {
     let mut life = Hand::start(team(vec![role("A", &[IDEA_LABEL], &["a"])]));
     let mut check = |slot, old: &str, fits: bool| {
-        let event = Event::ComponentChanged { slot, old: Some(Digest::from(old)), new: Digest::from("build 1") };
+        let event = Event::ComponentChanged {
+            slot,
+            old: Some(Digest::from(old)),
+            new: Digest::from("build 1"),
+        };
         assert_eq!(life.stepper.apply(&event).is_ok(), fits, "{event:?}");
     };
-    check(Slot { role: RoleId(0), part: Part::Action(ActionId(1)) }, "build 0", false);
-    check(Slot { role: RoleId(1), part: Part::Think }, "build 0", false);
-    check(Slot { role: RoleId(0), part: Part::Action(ActionId(0)) }, "another", false);
-    check(Slot { role: RoleId(0), part: Part::Action(ActionId(0)) }, "build 0", true);
+    check(
+        Slot {
+            role: RoleId(0),
+            part: Part::Action(ActionId(1)),
+        },
+        "build 0",
+        false,
+    );
+    check(
+        Slot {
+            role: RoleId(1),
+            part: Part::Think,
+        },
+        "build 0",
+        false,
+    );
+    check(
+        Slot {
+            role: RoleId(0),
+            part: Part::Action(ActionId(0)),
+        },
+        "another",
+        false,
+    );
+    check(
+        Slot {
+            role: RoleId(0),
+            part: Part::Action(ActionId(0)),
+        },
+        "build 0",
+        true,
+    );
 }
 
 #[test]
@@ -243,23 +320,47 @@ fn a_failed_choice_is_a_fault_of_the_choice_and_keeps_its_reason() {
         let mut life = Hand::start(chooser(1));
         life.act(result);
         let (_, failed) = life.env().failed().next().expect("the choice failed");
-        let Phase::Failed(fault) = &failed.phase else { panic!("it failed") };
-        assert_eq!((fault.kind, fault.message.as_str()), (FaultKind::Think, message));
+        let Phase::Failed(fault) = &failed.phase else {
+            panic!("it failed")
+        };
+        assert_eq!(
+            (fault.kind, fault.message.as_str()),
+            (FaultKind::Think, message)
+        );
     };
-    check(Ok(Finished::Chosen(2)), "chose action 2 of 2; indices count from 0, and -1 stops");
-    check(Err(Fault::new(FaultKind::Trap, "unreachable")), "choosing failed: trap: unreachable");
+    check(
+        Ok(Finished::Chosen(2)),
+        "chose action 2 of 2; indices count from 0, and -1 stops",
+    );
+    check(
+        Err(Fault::new(FaultKind::Trap, "unreachable")),
+        "choosing failed: trap: unreachable",
+    );
 }
 
 #[test]
 fn legs_that_nobody_travels_do_not_multiply_where_copies_meet() {
     // A sends to B and C, both send to A, and so on; the leg of Z travels with every message.
-    let mut team =
-        team(vec![role("A", &[IDEA_LABEL, "b", "c"], &["a"]), role("B", &["a"], &["b"]), role("C", &["a"], &["c"])]);
+    let mut team = team(vec![
+        role("A", &[IDEA_LABEL, "b", "c"], &["a"]),
+        role("B", &["a"], &["b"]),
+        role("C", &["a"], &["c"]),
+    ]);
     team.policy.max_steps = Some(20);
     let mut life = Hand::start(team);
-    let route = vec![Hop { from: "Z".into(), to: vec!["A".into()] }];
-    let output = Draft { route: route.clone(), ..draft("first", &[]) };
-    life.act(Ok(Finished::Returned { output, emissions: Vec::new(), writes: Vec::new() }));
+    let route = vec![Hop {
+        from: "Z".into(),
+        to: vec!["A".into()],
+    }];
+    let output = Draft {
+        route: route.clone(),
+        ..draft("first", &[])
+    };
+    life.act(Ok(Finished::Returned {
+        output,
+        emissions: Vec::new(),
+        writes: Vec::new(),
+    }));
     while let Effect::Call(_) = life.go() {
         life.act(Ok(says("on")));
     }
@@ -269,12 +370,23 @@ fn legs_that_nobody_travels_do_not_multiply_where_copies_meet() {
 
 #[test]
 fn a_leg_that_names_nobody_drops_the_message_and_says_so() {
-    let team = team(vec![role("A", &[IDEA_LABEL], &["a"]), role("B", &["a"], &["b"])]);
+    let team = team(vec![
+        role("A", &[IDEA_LABEL], &["a"]),
+        role("B", &["a"], &["b"]),
+    ]);
     let check = |to: &[&[&str]], expected: Option<&str>| {
-        let leg = |to: &&[&str]| Hop { from: "A".into(), to: to.iter().map(|name| (*name).into()).collect() };
+        let leg = |to: &&[&str]| Hop {
+            from: "A".into(),
+            to: to.iter().map(|name| (*name).into()).collect(),
+        };
         let message = mail("x", "a", &[]);
         let itinerary = to.iter().map(leg).collect();
-        let parcel = Parcel { message: &message, from: Some(RoleId(0)), addressed: Addressed::Open, itinerary };
+        let parcel = Parcel {
+            message: &message,
+            from: Some(RoleId(0)),
+            addressed: Addressed::Open,
+            itinerary,
+        };
         let book = AddressBook::of(&team, OwnMessages::Delivered);
         let routed = route(&team, &book, parcel, &mut WorkBudget::default());
         assert_eq!(routed.dropped.as_deref(), expected);
@@ -286,18 +398,41 @@ fn a_leg_that_names_nobody_drops_the_message_and_says_so() {
 
 #[test]
 fn a_role_of_an_imported_team_hears_itself_only_by_name() {
-    let team = team(vec![role("A", &[IDEA_LABEL, "a"], &["a"]), role("B", &["a"], &["b"])]);
+    let team = team(vec![
+        role("A", &[IDEA_LABEL, "a"], &["a"]),
+        role("B", &["a"], &["b"]),
+    ]);
     let to = |own_messages, names: &[&str], addressed| {
         let message = mail("x", "a", names);
-        let parcel = Parcel { message: &message, from: Some(RoleId(0)), addressed, itinerary: Vec::new() };
-        route(&team, &AddressBook::of(&team, own_messages), parcel, &mut WorkBudget::default()).to
+        let parcel = Parcel {
+            message: &message,
+            from: Some(RoleId(0)),
+            addressed,
+            itinerary: Vec::new(),
+        };
+        route(
+            &team,
+            &AddressBook::of(&team, own_messages),
+            parcel,
+            &mut WorkBudget::default(),
+        )
+        .to
     };
     let (both, other) = ([RoleId(0), RoleId(1)], [RoleId(1)]);
     assert_eq!(to(OwnMessages::Delivered, &[], Addressed::Open), both);
     assert_eq!(to(OwnMessages::Withheld, &[], Addressed::Open), other);
-    assert_eq!(to(OwnMessages::Withheld, &[TO_ALL], Addressed::Named), other);
-    assert_eq!(to(OwnMessages::Withheld, &["A", TO_ALL], Addressed::Named), both);
-    assert_eq!(to(OwnMessages::Withheld, &["<self>"], Addressed::Named), [RoleId(0)]);
+    assert_eq!(
+        to(OwnMessages::Withheld, &[TO_ALL], Addressed::Named),
+        other
+    );
+    assert_eq!(
+        to(OwnMessages::Withheld, &["A", TO_ALL], Addressed::Named),
+        both
+    );
+    assert_eq!(
+        to(OwnMessages::Withheld, &["<self>"], Addressed::Named),
+        [RoleId(0)]
+    );
 }
 
 #[test]
@@ -307,7 +442,10 @@ fn a_role_that_rests_before_another_try_holds_nobody_up() {
     let mut team = team(vec![resting, role("B", &[IDEA_LABEL], &["b"])]);
     team.policy.max_parallel = 1;
     let mut life = Hand::start(team);
-    let retryable = Fault { hope: Hope::Retryable, ..Fault::new(FaultKind::Error, "try again") };
+    let retryable = Fault {
+        hope: Hope::Retryable,
+        ..Fault::new(FaultKind::Error, "try again")
+    };
     life.act(Err(retryable));
     assert_eq!(life.act(Ok(says("b ok"))).role, RoleId(1));
     assert_eq!(life.go(), Effect::Wait);
@@ -321,7 +459,12 @@ fn a_role_that_rests_before_another_try_holds_nobody_up() {
 fn a_choice_that_followed_an_undone_call_is_made_again() {
     let mut life = Hand::start(beside_a_writer(None));
     let chosen = |index| Ok(Finished::Chosen(index));
-    for result in [chosen(0), Ok(writes("x ok", &[("k", 1)])), chosen(1), Ok(says("y ok"))] {
+    for result in [
+        chosen(0),
+        Ok(writes("x ok", &[("k", 1)])),
+        chosen(1),
+        Ok(says("y ok")),
+    ] {
         assert_eq!(life.act(result).role, RoleId(0));
     }
     life.act(Ok(writes("b ok", &[("k", 2)])));
@@ -329,7 +472,10 @@ fn a_choice_that_followed_an_undone_call_is_made_again() {
     life.resume(beside_a_writer(Some(Reducer::Last)), CallPolicy::Auto);
     assert_eq!(life.act(Ok(says("x again"))).idempotency_key, "run/0/C/0/0");
     let choice = life.act(chosen(-1));
-    assert_eq!((choice.idempotency_key.as_str(), choice.outputs.len()), ("run/0/C/think/1", 1));
+    assert_eq!(
+        (choice.idempotency_key.as_str(), choice.outputs.len()),
+        ("run/0/C/think/1", 1)
+    );
     life.act(Ok(says("b again")));
     assert_eq!(life.halt(), Status::Done);
     assert_eq!(life.history(), ["idea", "x again", "b again"]);
@@ -349,8 +495,14 @@ fn tries_count_on_over_one_conflict_after_another() {
     let mut life = conflict();
     for attempt in [2, 3] {
         life.resume(two_writers(None), CallPolicy::Auto);
-        assert_eq!(life.act(Ok(writes("a again", &[("k", 1)]))).attempt, attempt);
-        assert_eq!(life.act(Ok(writes("b again", &[("k", 2)]))).attempt, attempt);
+        assert_eq!(
+            life.act(Ok(writes("a again", &[("k", 1)]))).attempt,
+            attempt
+        );
+        assert_eq!(
+            life.act(Ok(writes("b again", &[("k", 2)]))).attempt,
+            attempt
+        );
         assert_eq!(life.halt(), Status::Failed);
     }
 }
@@ -358,7 +510,11 @@ fn tries_count_on_over_one_conflict_after_another() {
 #[test]
 fn an_action_that_was_chosen_twice_and_is_undone_counts_its_tries_by_place() {
     let mut life = Hand::start(beside_a_writer(None));
-    for result in [Finished::Chosen(0), writes("once", &[("k", 1)]), Finished::Chosen(0)] {
+    for result in [
+        Finished::Chosen(0),
+        writes("once", &[("k", 1)]),
+        Finished::Chosen(0),
+    ] {
         life.act(Ok(result));
     }
     life.act(Err(Fault::new(FaultKind::Trap, "in the second x")));
@@ -371,5 +527,8 @@ fn an_action_that_was_chosen_twice_and_is_undone_counts_its_tries_by_place() {
     let first = life.act(Ok(says("once")));
     life.act(Ok(Finished::Chosen(0)));
     let second = life.act(Ok(says("twice")));
-    assert_eq!([first, second].map(|call| (call.outputs.len(), call.attempt)), [(0, 2), (1, 3)]);
+    assert_eq!(
+        [first, second].map(|call| (call.outputs.len(), call.attempt)),
+        [(0, 2), (1, 3)]
+    );
 }

@@ -12,26 +12,48 @@ use crate::teams::{role, team};
 
 /// Two roles that act in one step, each with a route whose condition takes a quarter of the budget for each message.
 fn costly() -> Hand {
-    let mut team =
-        team(vec![role("A", &[IDEA_LABEL], &["a"]), role("B", &[IDEA_LABEL], &["b"]), role("C", &[], &["c"])]);
+    let mut team = team(vec![
+        role("A", &[IDEA_LABEL], &["a"]),
+        role("B", &[IDEA_LABEL], &["b"]),
+        role("C", &[], &["c"]),
+    ]);
     let judge = |_: &Message, budget: &mut WorkBudget| {
-        budget.spend(WorkBudget::OF_SENDER / 4).map(|()| true).ok_or_else(|| "too much".into())
+        budget
+            .spend(WorkBudget::OF_SENDER / 4)
+            .map(|()| true)
+            .ok_or_else(|| "too much".into())
     };
     for from in [RoleId(0), RoleId(1)] {
         let when = Some(Condition::new("true".into(), Box::new(judge)));
-        team.routes.push(Route { from, label: String::new(), arms: vec![Arm { when, to: vec!["C".into()] }] });
+        team.routes.push(Route {
+            from,
+            label: String::new(),
+            arms: vec![Arm {
+                when,
+                to: vec!["C".into()],
+            }],
+        });
     }
     let mut hand = Hand::start(team);
     let (a, b) = (hand.call(), hand.call());
     let emissions = vec![draft("one of many", &[]); 6];
-    hand.end(a.role, Ok(Finished::Returned { output: draft("the last", &[]), emissions, writes: Vec::new() }));
+    hand.end(
+        a.role,
+        Ok(Finished::Returned {
+            output: draft("the last", &[]),
+            emissions,
+            writes: Vec::new(),
+        }),
+    );
     hand.end(b.role, Ok(says("the only one")));
     hand
 }
 
 #[test]
 fn what_a_sender_publishes_in_one_step_shares_a_budget_that_others_do_not_use_up() {
-    let Effect::Record(Event::StepCommitted { routed, .. }) = costly().stepper.next() else { panic!("no commit") };
+    let Effect::Record(Event::StepCommitted { routed, .. }) = costly().stepper.next() else {
+        panic!("no commit")
+    };
     let reached: Vec<bool> = routed.iter().map(|routed| !routed.to.is_empty()).collect();
     assert_eq!(reached, [true, true, true, true, false, false, false, true]);
     let why = routed[4].dropped.as_deref();
@@ -45,5 +67,8 @@ fn deciding_whom_a_commit_reaches_is_given_up_when_asked_to_and_can_be_done_late
     let goes_on = || asked.replace(asked.get() + 1) < 3;
     assert_eq!(hand.stepper.next_while(&goes_on), Effect::Wait);
     assert_eq!(asked.get(), 4);
-    assert!(matches!(hand.stepper.next(), Effect::Record(Event::StepCommitted { .. })));
+    assert!(matches!(
+        hand.stepper.next(),
+        Effect::Record(Event::StepCommitted { .. })
+    ));
 }

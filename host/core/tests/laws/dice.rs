@@ -8,7 +8,8 @@ impl Dice {
     /// Dice for a purpose: other purposes with the same seed fall otherwise.
     pub fn new(seed: u64, purpose: &str) -> Self {
         // FNV-1a.
-        let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        let hash =
+            |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
         Self(purpose.bytes().fold(seed ^ 0xcbf2_9ce4_8422_2325, hash))
     }
 
@@ -23,7 +24,11 @@ impl Dice {
 
     /// A number below `end`; 0 where there is none.
     pub fn below(&mut self, end: usize) -> usize {
-        if end == 0 { 0 } else { (self.roll() % end as u64) as usize }
+        if end == 0 {
+            0
+        } else {
+            (self.roll() % end as u64) as usize
+        }
     }
 
     /// Whether something happens that happens `percent` times in a hundred.

@@ -2,7 +2,9 @@
 
 use strata_core::activation::Phase;
 use strata_core::effect::Invocation;
-use strata_core::event::{CallPolicy, Event, Finished, HostCall, HostCallKind, Journal, Outcome, Source, Status};
+use strata_core::event::{
+    CallPolicy, Event, Finished, HostCall, HostCallKind, Journal, Outcome, Source, Status,
+};
 use strata_core::fault::{Fault, FaultKind, Hope};
 use strata_core::host_call::{Again, Begun, Intent, Known, Verdict};
 use strata_core::id::{ActionId, Digest, Part, RoleId, Slot};
@@ -19,18 +21,38 @@ const A: RoleId = RoleId(0);
 
 fn single() -> Team {
     let mut team = team(vec![role("A", &[IDEA_LABEL], &["p"])]);
-    team.roles[0].actions[0].retry = Retry { retries: 5, backoff_ms: 1 };
+    team.roles[0].actions[0].retry = Retry {
+        retries: 5,
+        backoff_ms: 1,
+    };
     team
 }
 
 fn begin(life: &mut Hand, call: &Invocation, request: &str, again: Again) {
-    let intent = Intent { kind: HostCallKind::Http, request: request.into(), what: format!("POST {request}"), again };
-    life.record(Event::HostCallBegun { role: call.role, work: call.work, intent });
+    let intent = Intent {
+        kind: HostCallKind::Http,
+        request: request.into(),
+        what: format!("POST {request}"),
+        again,
+    };
+    life.record(Event::HostCallBegun {
+        role: call.role,
+        work: call.work,
+        intent,
+    });
 }
 
 fn answer(life: &mut Hand, call: &Invocation, request: &str, outcome: Outcome) {
     let (kind, request, response) = (HostCallKind::Http, request.into(), Json::null());
-    let answer = HostCall { kind, request, response, cost: Usd::ZERO, tokens: 0, outcome, finish: None };
+    let answer = HostCall {
+        kind,
+        request,
+        response,
+        cost: Usd::ZERO,
+        tokens: 0,
+        outcome,
+        finish: None,
+    };
     life.record(Event::HostCalled {
         role: call.role,
         work: call.work,
@@ -41,15 +63,29 @@ fn answer(life: &mut Hand, call: &Invocation, request: &str, outcome: Outcome) {
 }
 
 fn settle(life: &mut Hand, call: &Invocation, place: u32, verdict: Verdict) {
-    life.record(Event::DoubtSettled { role: call.role, work: call.work, place, what: String::new(), verdict });
+    life.record(Event::DoubtSettled {
+        role: call.role,
+        work: call.work,
+        place,
+        what: String::new(),
+        verdict,
+    });
 }
 
 fn begun(life: &Hand) -> Vec<Begun> {
-    life.env().role(A).activation.as_ref().map(|activation| activation.current.begun.clone()).unwrap_or_default()
+    life.env()
+        .role(A)
+        .activation
+        .as_ref()
+        .map(|activation| activation.current.begun.clone())
+        .unwrap_or_default()
 }
 
 fn doubts(life: &Hand) -> Vec<String> {
-    life.env().doubts().map(|(_, _, begun)| begun.intent.request.clone()).collect()
+    life.env()
+        .doubts()
+        .map(|(_, _, begun)| begun.intent.request.clone())
+        .collect()
 }
 
 fn timeout() -> Result<Finished, Fault> {
@@ -67,7 +103,11 @@ fn asks(life: &mut Hand, index: u32) {
         expires_ms: None,
         call: "question".into(),
     };
-    life.record(life.stepper.request_opened(A, request).expect("a call under way"));
+    life.record(
+        life.stepper
+            .request_opened(A, request)
+            .expect("a call under way"),
+    );
 }
 
 #[test]
@@ -76,7 +116,11 @@ fn a_write_killed_in_flight_stops_the_run_until_it_is_settled() {
         let mut life = Hand::start(single());
         let call = life.call();
         begin(&mut life, &call, "w", Again::Ask);
-        assert_eq!(doubts(&life), Vec::<String>::new(), "an attempt waits for it");
+        assert_eq!(
+            doubts(&life),
+            Vec::<String>::new(),
+            "an attempt waits for it"
+        );
         for _ in 0..2 {
             life.resume(single(), CallPolicy::Auto);
             assert_eq!(life.halt(), Status::InDoubt);
@@ -85,7 +129,10 @@ fn a_write_killed_in_flight_stops_the_run_until_it_is_settled() {
         life.resume(single(), CallPolicy::Auto);
         settle(&mut life, &call, 0, verdict);
         let again = life.call();
-        assert_eq!((again.attempt, again.journal, again.recorded.len()), (2, Journal::Keep, recorded));
+        assert_eq!(
+            (again.attempt, again.journal, again.recorded.len()),
+            (2, Journal::Keep, recorded)
+        );
         life.end(A, Ok(says("ok")));
         assert_eq!(life.halt(), Status::Done);
     };
@@ -95,25 +142,47 @@ fn a_write_killed_in_flight_stops_the_run_until_it_is_settled() {
 
 #[test]
 fn what_is_known_of_a_write_follows_its_answer() {
-    let check = |outcome: Option<Outcome>, again: Again, known: &[Known], status: Option<Status>| {
-        let mut life = Hand::start(single());
-        let call = life.call();
-        begin(&mut life, &call, "w", again);
-        if let Some(outcome) = outcome {
-            answer(&mut life, &call, "w", outcome);
-        }
-        assert_eq!(begun(&life).iter().map(|begun| begun.result).collect::<Vec<_>>(), known, "{outcome:?}");
-        life.resume(single(), CallPolicy::Auto);
-        assert_eq!(life.next_call().is_none(), status.is_some(), "{outcome:?} {again:?}");
-        if let Some(status) = status {
-            assert_eq!(life.halt(), status);
-        }
-    };
+    let check =
+        |outcome: Option<Outcome>, again: Again, known: &[Known], status: Option<Status>| {
+            let mut life = Hand::start(single());
+            let call = life.call();
+            begin(&mut life, &call, "w", again);
+            if let Some(outcome) = outcome {
+                answer(&mut life, &call, "w", outcome);
+            }
+            assert_eq!(
+                begun(&life)
+                    .iter()
+                    .map(|begun| begun.result)
+                    .collect::<Vec<_>>(),
+                known,
+                "{outcome:?}"
+            );
+            life.resume(single(), CallPolicy::Auto);
+            assert_eq!(
+                life.next_call().is_none(),
+                status.is_some(),
+                "{outcome:?} {again:?}"
+            );
+            if let Some(status) = status {
+                assert_eq!(life.halt(), status);
+            }
+        };
     check(None, Again::Ask, &[Known::No], Some(Status::InDoubt));
     check(None, Again::Repeat, &[Known::No], None);
-    check(Some(Outcome::Answered), Again::Ask, &[Known::Recorded], None);
+    check(
+        Some(Outcome::Answered),
+        Again::Ask,
+        &[Known::Recorded],
+        None,
+    );
     check(Some(Outcome::Failed), Again::Ask, &[], None);
-    check(Some(Outcome::Unknown), Again::Ask, &[Known::No], Some(Status::InDoubt));
+    check(
+        Some(Outcome::Unknown),
+        Again::Ask,
+        &[Known::No],
+        Some(Status::InDoubt),
+    );
     check(Some(Outcome::Unknown), Again::Repeat, &[Known::No], None);
 }
 
@@ -141,7 +210,10 @@ fn what_is_in_doubt_is_not_tried_again_by_itself() {
     let call = life.call();
     begin(&mut life, &call, "w", Again::Repeat);
     life.end(A, timeout());
-    assert_eq!(life.env().role(A).activation.as_ref().unwrap().phase, Phase::Resting);
+    assert_eq!(
+        life.env().role(A).activation.as_ref().unwrap().phase,
+        Phase::Resting
+    );
 }
 
 #[test]
@@ -158,7 +230,12 @@ fn an_action_that_gets_along_with_an_unknown_result_is_done() {
 fn every_doubt_has_to_be_settled_and_nothing_else_can_be() {
     let mut life = Hand::start(single());
     let call = life.call();
-    for (request, again) in [("a", Again::Ask), ("b", Again::Repeat), ("c", Again::Ask), ("d", Again::Ask)] {
+    for (request, again) in [
+        ("a", Again::Ask),
+        ("b", Again::Repeat),
+        ("c", Again::Ask),
+        ("d", Again::Ask),
+    ] {
         begin(&mut life, &call, request, again);
     }
     answer(&mut life, &call, "c", Outcome::Answered);
@@ -166,7 +243,13 @@ fn every_doubt_has_to_be_settled_and_nothing_else_can_be() {
     assert_eq!(doubts(&life), ["a", "d"]);
     for place in [1, 2, 4, u32::MAX] {
         let (what, verdict) = (String::new(), Verdict::Redo);
-        let wrong = Event::DoubtSettled { role: A, work: call.work, place, what, verdict };
+        let wrong = Event::DoubtSettled {
+            role: A,
+            work: call.work,
+            place,
+            what,
+            verdict,
+        };
         assert!(life.stepper.apply(&wrong).is_err(), "{place}");
     }
     settle(&mut life, &call, 3, Verdict::Redo);
@@ -176,14 +259,24 @@ fn every_doubt_has_to_be_settled_and_nothing_else_can_be() {
     let again = life.call();
     assert_eq!(again.recorded.len(), 2);
     begin(&mut life, &again, "b", Again::Repeat);
-    let requests: Vec<String> = begun(&life).into_iter().map(|begun| begun.intent.request).collect();
-    assert_eq!(requests, ["a", "c", "b"], "a repetition takes the place of what it repeats");
+    let requests: Vec<String> = begun(&life)
+        .into_iter()
+        .map(|begun| begun.intent.request)
+        .collect();
+    assert_eq!(
+        requests,
+        ["a", "c", "b"],
+        "a repetition takes the place of what it repeats"
+    );
 }
 
 #[test]
 fn a_doubt_parks_its_role_and_the_others_go_on() {
     let roles = || {
-        let mut team = team(vec![role("A", &[IDEA_LABEL], &["p"]), role("B", &[IDEA_LABEL], &["q"])]);
+        let mut team = team(vec![
+            role("A", &[IDEA_LABEL], &["p"]),
+            role("B", &[IDEA_LABEL], &["q"]),
+        ]);
         team.roles.push(role("C", &["q"], &["r"]));
         team.policy.on_fault = OnFault::Park;
         team
@@ -235,7 +328,10 @@ fn a_fresh_attempt_forgets_what_was_begun_and_an_unclaimed_write_is_forgotten_by
 fn a_doubt_of_an_action_that_a_lower_limit_takes_away_holds_nobody_up() {
     let looping = |max_loop| {
         let mut team = single();
-        team.roles[0].react = React::Choose { max_loop, thinker: Thinker::Component };
+        team.roles[0].react = React::Choose {
+            max_loop,
+            thinker: Thinker::Component,
+        };
         team
     };
     let mut life = Hand::start(looping(2));
@@ -258,21 +354,38 @@ fn an_attempt_that_ends_to_wait_leaves_its_lost_write_in_doubt() {
         (life, call)
     };
     let (mut life, call) = begun();
-    life.record(Event::CallSuspended { role: A, work: call.work, attempt: call.attempt });
-    assert_eq!((life.halt(), doubts(&life)), (Status::InDoubt, vec!["w".to_owned()]));
+    life.record(Event::CallSuspended {
+        role: A,
+        work: call.work,
+        attempt: call.attempt,
+    });
+    assert_eq!(
+        (life.halt(), doubts(&life)),
+        (Status::InDoubt, vec!["w".to_owned()])
+    );
 
     let (mut life, _) = begun();
     asks(&mut life, 1);
     assert_eq!(life.halt(), Status::Waiting);
-    life.record(life.stepper.request_answered(A, Answer::Given(Json::null())).expect("an open request"));
+    life.record(
+        life.stepper
+            .request_answered(A, Answer::Given(Json::null()))
+            .expect("an open request"),
+    );
     life.resume(single(), CallPolicy::Auto);
-    assert_eq!((life.halt(), doubts(&life)), (Status::InDoubt, vec!["w".to_owned()]));
+    assert_eq!(
+        (life.halt(), doubts(&life)),
+        (Status::InDoubt, vec!["w".to_owned()])
+    );
 }
 
 #[test]
 fn a_lost_write_of_an_action_that_is_taken_back_with_the_one_before_it_is_in_doubt() {
     let team = |reducer| {
-        let roles = vec![role("A", &[IDEA_LABEL], &["p", "q"]), role("B", &[IDEA_LABEL], &["r"])];
+        let roles = vec![
+            role("A", &[IDEA_LABEL], &["p", "q"]),
+            role("B", &[IDEA_LABEL], &["r"]),
+        ];
         let mut team = team(roles);
         team.scopes.insert("s0".into(), reducer);
         team
@@ -288,7 +401,10 @@ fn a_lost_write_of_an_action_that_is_taken_back_with_the_one_before_it_is_in_dou
     life.resume(team(Some(Reducer::Last)), CallPolicy::Auto);
     life.act(Ok(writes("p again", &[("k", 1)])));
     life.act(Ok(writes("r again", &[("k", 2)])));
-    assert_eq!((life.halt(), doubts(&life)), (Status::InDoubt, vec!["w".to_owned()]));
+    assert_eq!(
+        (life.halt(), doubts(&life)),
+        (Status::InDoubt, vec!["w".to_owned()])
+    );
     life.resume(team(Some(Reducer::Last)), CallPolicy::Auto);
     settle(&mut life, &call, 0, Verdict::Answer(Json::null()));
     let again = life.call();
@@ -305,7 +421,11 @@ fn what_the_operator_says_of_a_lost_write_is_served_whatever_the_failure_was() {
     life.resume(single(), CallPolicy::Auto);
     settle(&mut life, &call, 0, Verdict::Answer(Json::null()));
     let again = life.call();
-    assert_eq!((again.journal, again.recorded.len()), (Journal::Keep, 1), "or the write is made twice");
+    assert_eq!(
+        (again.journal, again.recorded.len()),
+        (Journal::Keep, 1),
+        "or the write is made twice"
+    );
 }
 
 #[test]
@@ -316,7 +436,13 @@ fn a_doubt_is_settled_only_in_a_run_that_goes_on() {
     life.end(A, timeout());
     assert_eq!(life.halt(), Status::InDoubt);
     let (role, work, what, verdict) = (A, call.work, String::new(), Verdict::Redo);
-    let settled = Event::DoubtSettled { role, work, place: 0, what, verdict };
+    let settled = Event::DoubtSettled {
+        role,
+        work,
+        place: 0,
+        what,
+        verdict,
+    };
     assert!(life.stepper.apply(&settled).is_err());
     life.resume(single(), CallPolicy::Auto);
     life.record(settled);
@@ -331,7 +457,10 @@ fn the_same_write_begun_again_leaves_the_lost_one_in_doubt() {
         answer(&mut life, &call, "w", Outcome::Unknown);
     }
     life.end(A, timeout());
-    assert_eq!((life.halt(), doubts(&life)), (Status::InDoubt, vec!["w".to_owned(); 2]));
+    assert_eq!(
+        (life.halt(), doubts(&life)),
+        (Status::InDoubt, vec!["w".to_owned(); 2])
+    );
 }
 
 #[test]
@@ -346,7 +475,9 @@ fn an_attempt_that_starts_afresh_says_which_writes_it_may_repeat() {
         life.end(A, Err(Fault::new(FaultKind::Trap, "unreachable")));
         life.resume(single(), policy);
         life.call();
-        let Some(Event::CallStarted { forgotten, .. }) = life.log.last() else { panic!("a call has started") };
+        let Some(Event::CallStarted { forgotten, .. }) = life.log.last() else {
+            panic!("a call has started")
+        };
         assert_eq!(forgotten, expected, "{policy:?}");
     };
     check(CallPolicy::Auto, &["POST w"]);
@@ -362,8 +493,14 @@ fn another_component_does_not_repeat_a_write_that_was_lost_before_the_old_one_as
     asks(&mut life, 0);
     assert_eq!((life.halt(), doubts(&life).len()), (Status::Waiting, 0));
     life.resume(single(), CallPolicy::Auto);
-    let slot = Slot { role: A, part: Part::Action(ActionId(0)) };
+    let slot = Slot {
+        role: A,
+        part: Part::Action(ActionId(0)),
+    };
     let (old, new) = (Some(Digest::from("build 0")), Digest::from("build 1"));
     life.record(Event::ComponentChanged { slot, old, new });
-    assert_eq!((life.halt(), doubts(&life)), (Status::InDoubt, vec!["w".to_owned()]));
+    assert_eq!(
+        (life.halt(), doubts(&life)),
+        (Status::InDoubt, vec!["w".to_owned()])
+    );
 }

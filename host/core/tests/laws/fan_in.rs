@@ -14,32 +14,54 @@ use crate::teams::{edge, join, role, team};
 
 /// `A` and `B` hear the idea and send to the join `j`, which leads to `D`.
 fn pair(mode: Mode, deliver: Deliver) -> Team {
-    let mut team =
-        team(vec![role("A", &[IDEA_LABEL], &["a"]), role("B", &[IDEA_LABEL], &["b"]), role("D", &[], &["d"])]);
+    let mut team = team(vec![
+        role("A", &[IDEA_LABEL], &["a"]),
+        role("B", &[IDEA_LABEL], &["b"]),
+        role("D", &[], &["d"]),
+    ]);
     team.routes = vec![edge(0, &["j"]), edge(1, &["j"])];
-    team.joins = vec![Join { mode, deliver, ..join("j", &[1, 0], "D") }];
+    team.joins = vec![Join {
+        mode,
+        deliver,
+        ..join("j", &[1, 0], "D")
+    }];
     team
 }
 
 fn news(call: &Invocation) -> Vec<&str> {
-    call.news.iter().map(|message| message.content.as_str()).collect()
+    call.news
+        .iter()
+        .map(|message| message.content.as_str())
+        .collect()
 }
 
 /// Ends the next call with its news, joined; what those were.
 fn act(life: &mut Hand) -> (u16, Vec<String>) {
     let call = life.call();
     let news: Vec<String> = news(&call).into_iter().map(String::from).collect();
-    life.end(call.role, Ok(says(&format!("{} of {}", life.stepper.team().role(call.role).name, news.join("+")))));
+    life.end(
+        call.role,
+        Ok(says(&format!(
+            "{} of {}",
+            life.stepper.team().role(call.role).name,
+            news.join("+")
+        ))),
+    );
     (call.role.0, news)
 }
 
 /// What waits in the first join, by source.
 fn waiting(life: &Hand) -> Vec<usize> {
-    life.env().joins[0].queues.iter().map(|queue| queue.len()).collect()
+    life.env().joins[0]
+        .queues
+        .iter()
+        .map(|queue| queue.len())
+        .collect()
 }
 
 #[test]
-fn a_branch_that_is_done_sooner_waits_for_the_other_and_both_come_together_in_the_order_of_the_sources() {
+fn a_branch_that_is_done_sooner_waits_for_the_other_and_both_come_together_in_the_order_of_the_sources()
+ {
     let mut fan = team(vec![
         role("foo", &[IDEA_LABEL], &["f"]),
         role("bar", &[], &["r"]),
@@ -47,7 +69,12 @@ fn a_branch_that_is_done_sooner_waits_for_the_other_and_both_come_together_in_th
         role("qux", &[], &["q"]),
         role("quux", &[], &["u"]),
     ]);
-    fan.routes = vec![edge(0, &["bar", "baz"]), edge(1, &["qux"]), edge(2, &["both"]), edge(3, &["both"])];
+    fan.routes = vec![
+        edge(0, &["bar", "baz"]),
+        edge(1, &["qux"]),
+        edge(2, &["both"]),
+        edge(3, &["both"]),
+    ];
     fan.joins = vec![join("both", &[2, 3], "quux")];
     let mut life = Hand::start(fan.clone());
     for text in ["f ok", "r ok", "z ok"] {
@@ -68,7 +95,11 @@ fn a_branch_that_is_done_sooner_waits_for_the_other_and_both_come_together_in_th
 fn an_all_join_takes_one_message_of_each_source_and_keeps_the_rest() {
     let mut life = Hand::start(pair(Mode::All, Deliver::Batch));
     let emissions = vec![draft("a1", &["j"]), draft("a2", &["j"])];
-    life.act(Ok(Finished::Returned { output: draft("a3", &[]), emissions, writes: Vec::new() }));
+    life.act(Ok(Finished::Returned {
+        output: draft("a3", &[]),
+        emissions,
+        writes: Vec::new(),
+    }));
     life.act(Ok(says("b1")));
     assert_eq!(act(&mut life), (2, vec!["b1".into(), "a1".into()]));
     assert_eq!(waiting(&life), [0, 2]);
@@ -80,9 +111,17 @@ fn a_join_fires_as_often_as_it_is_filled() {
     let mut life = Hand::start(pair(Mode::All, Deliver::Batch));
     for (first, second) in [("a1", "a2"), ("b1", "b2")] {
         let emissions = vec![draft(first, &["j"])];
-        life.act(Ok(Finished::Returned { output: draft(second, &[]), emissions, writes: Vec::new() }));
+        life.act(Ok(Finished::Returned {
+            output: draft(second, &[]),
+            emissions,
+            writes: Vec::new(),
+        }));
     }
-    assert_eq!(act(&mut life).1, ["b1", "a1", "b2", "a2"], "one mailbox, one activation");
+    assert_eq!(
+        act(&mut life).1,
+        ["b1", "a1", "b2", "a2"],
+        "one mailbox, one activation"
+    );
     assert_eq!(life.halt(), Status::Done);
 }
 
@@ -91,7 +130,11 @@ fn an_any_join_lets_everything_go_as_it_comes() {
     let mut life = Hand::start(pair(Mode::Any, Deliver::Batch));
     life.act(Ok(says("a1")));
     life.act(Ok(says("b1")));
-    assert_eq!(act(&mut life).1, ["a1", "b1"], "in the order in which they were published");
+    assert_eq!(
+        act(&mut life).1,
+        ["a1", "b1"],
+        "in the order in which they were published"
+    );
     assert_eq!(life.halt(), Status::Done);
 }
 
@@ -115,10 +158,17 @@ fn an_active_join_fires_once_all_is_quiet_with_what_came() {
     team.routes[1] = edge(1, &["Slow"]);
     team.routes.push(edge(3, &["nobody"]));
     let mut life = Hand::start(team);
-    assert_eq!([act(&mut life).0, act(&mut life).0, act(&mut life).0], [0, 1, 3]);
+    assert_eq!(
+        [act(&mut life).0, act(&mut life).0, act(&mut life).0],
+        [0, 1, 3]
+    );
     assert_eq!(act(&mut life), (2, vec!["A of idea".into()]));
     assert_eq!(life.halt(), Status::Done);
-    let released = life.log.iter().filter(|event| matches!(event, Event::JoinReleased { .. })).count();
+    let released = life
+        .log
+        .iter()
+        .filter(|event| matches!(event, Event::JoinReleased { .. }))
+        .count();
     assert_eq!(released, 1);
 }
 
@@ -126,9 +176,17 @@ fn an_active_join_fires_once_all_is_quiet_with_what_came() {
 fn an_active_join_lets_go_of_all_that_came_of_each_source() {
     let mut life = Hand::start(pair(Mode::Active, Deliver::Batch));
     let emissions = vec![draft("a1", &["j"]), draft("a2", &["j"])];
-    life.act(Ok(Finished::Returned { output: draft("a3", &["j"]), emissions, writes: Vec::new() }));
+    life.act(Ok(Finished::Returned {
+        output: draft("a3", &["j"]),
+        emissions,
+        writes: Vec::new(),
+    }));
     life.act(Ok(says("b1")));
-    assert_eq!(act(&mut life), (2, ["b1", "a1", "a2", "a3"].map(String::from).into()), "in the order of its sources");
+    assert_eq!(
+        act(&mut life),
+        (2, ["b1", "a1", "a2", "a3"].map(String::from).into()),
+        "in the order of its sources"
+    );
     assert_eq!(life.halt(), Status::Done);
 }
 
@@ -137,11 +195,18 @@ fn active_joins_fire_one_after_another() {
     let mut team = pair(Mode::Active, Deliver::Batch);
     team.roles.push(role("E", &[], &["e"]));
     team.routes = vec![edge(0, &["j"]), edge(1, &["k"])];
-    team.joins.push(Join { mode: Mode::Active, ..join("k", &[1], "E") });
+    team.joins.push(Join {
+        mode: Mode::Active,
+        ..join("k", &[1], "E")
+    });
     team.joins.swap(0, 1);
     let mut life = Hand::start(team);
     assert_eq!([act(&mut life).0, act(&mut life).0], [0, 1]);
-    assert_eq!(act(&mut life), (3, vec!["B of idea".into()]), "the first that is declared");
+    assert_eq!(
+        act(&mut life),
+        (3, vec!["B of idea".into()]),
+        "the first that is declared"
+    );
     assert_eq!(life.env().step, 1);
     assert_eq!(act(&mut life), (2, vec!["A of idea".into()]));
     assert_eq!((life.halt(), life.env().step), (Status::Done, 3));
@@ -174,7 +239,11 @@ fn what_is_delivered_each_is_handled_one_activation_each_in_order() {
         writes: Vec::new(),
     }));
     life.act(Ok(says("b1")));
-    assert_eq!(act(&mut life), (2, vec!["before".into()]), "mail that was there first comes first");
+    assert_eq!(
+        act(&mut life),
+        (2, vec!["before".into()]),
+        "mail that was there first comes first"
+    );
     life.record(life.stepper.sent(mail("after", "x", &["D"])));
     assert_eq!(act(&mut life), (2, vec!["b1".into()]));
     assert_eq!(act(&mut life), (2, vec!["a1".into()]));
@@ -200,7 +269,13 @@ fn one_join_leads_to_another_forwards_and_backwards() {
         let mut team = pair(Mode::All, Deliver::Batch);
         team.roles.push(role("C", &[IDEA_LABEL], &["c"]));
         team.routes.push(edge(3, &["k"]));
-        team.joins = vec![join("j", &[0, 1], "k"), Join { deliver: Deliver::Each, ..join("k", &[3, 1, 0], "D") }];
+        team.joins = vec![
+            join("j", &[0, 1], "k"),
+            Join {
+                deliver: Deliver::Each,
+                ..join("k", &[3, 1, 0], "D")
+            },
+        ];
         if turned {
             team.joins.reverse();
         }
@@ -208,7 +283,8 @@ fn one_join_leads_to_another_forwards_and_backwards() {
         for text in ["a1", "b1", "c1"] {
             life.act(Ok(says(text)));
         }
-        let handled = [act(&mut life), act(&mut life), act(&mut life)].map(|(_, news)| news.join("+"));
+        let handled =
+            [act(&mut life), act(&mut life), act(&mut life)].map(|(_, news)| news.join("+"));
         assert_eq!(handled, ["c1", "b1", "a1"]);
         assert_eq!(life.halt(), Status::Done);
     }
@@ -242,11 +318,18 @@ fn a_branch_that_is_never_taken_stalls_the_team_until_somebody_sends_word() {
     let missing: Vec<_> = life.env().joins[0].missing(&team().joins[0]).collect();
     assert_eq!(missing, [RoleId(1)]);
     life.resume(team(), CallPolicy::Auto);
-    assert_eq!(life.go(), Effect::Halt(Status::Stalled), "nothing has changed");
+    assert_eq!(
+        life.go(),
+        Effect::Halt(Status::Stalled),
+        "nothing has changed"
+    );
     life.record(life.stepper.sent(mail("your turn", "x", &["B"])));
     life.resume(team(), CallPolicy::Auto);
     assert_eq!(act(&mut life).0, 1);
-    assert_eq!(act(&mut life), (2, vec!["B of your turn".into(), "A of idea".into()]));
+    assert_eq!(
+        act(&mut life),
+        (2, vec!["B of your turn".into(), "A of idea".into()])
+    );
     assert_eq!(life.halt(), Status::Done);
 }
 
@@ -261,7 +344,9 @@ fn a_message_for_a_join_that_does_not_wait_for_its_sender_is_a_dead_letter() {
     assert_eq!(act(&mut life), (2, vec!["A of idea".into()]));
     assert_eq!(life.halt(), Status::Done);
     let dead = life.env().dead_letters.iter();
-    let dead: Vec<_> = dead.map(|dead| (life.env().message(dead.message).content.as_str(), &*dead.to)).collect();
+    let dead: Vec<_> = dead
+        .map(|dead| (life.env().message(dead.message).content.as_str(), &*dead.to))
+        .collect();
     assert_eq!(dead, [("from outside", "j"), ("B of idea", "j")]);
 }
 
@@ -271,10 +356,24 @@ fn a_leg_of_an_itinerary_may_lead_into_a_join_and_the_rest_travels_on() {
     team.routes.clear();
     team.roles.push(role("E", &[], &["e"]));
     let mut life = Hand::start(team);
-    let hop = |from: &str, to: &str| Hop { from: from.into(), to: vec![to.into()] };
-    let output = Draft { route: vec![hop("A", "j"), hop("D", "E")], ..draft("a1", &[]) };
-    life.act(Ok(Finished::Returned { output, emissions: Vec::new(), writes: Vec::new() }));
-    life.act(Ok(Finished::Returned { output: draft("b1", &["j"]), emissions: Vec::new(), writes: Vec::new() }));
+    let hop = |from: &str, to: &str| Hop {
+        from: from.into(),
+        to: vec![to.into()],
+    };
+    let output = Draft {
+        route: vec![hop("A", "j"), hop("D", "E")],
+        ..draft("a1", &[])
+    };
+    life.act(Ok(Finished::Returned {
+        output,
+        emissions: Vec::new(),
+        writes: Vec::new(),
+    }));
+    life.act(Ok(Finished::Returned {
+        output: draft("b1", &["j"]),
+        emissions: Vec::new(),
+        writes: Vec::new(),
+    }));
     assert_eq!(act(&mut life).0, 2);
     assert_eq!(act(&mut life), (3, vec!["D of b1+a1".into()]));
 }
@@ -294,11 +393,20 @@ fn several_faults_are_made_good_by_exactly_their_roles_and_the_join_then_has_all
     life.act(Ok(says("b1")));
     life.act(trap());
     assert_eq!(life.halt(), Status::Failed);
-    assert_eq!((life.env().failed().count(), waiting(&life)), (2, vec![0, 0, 0]));
+    assert_eq!(
+        (life.env().failed().count(), waiting(&life)),
+        (2, vec![0, 0, 0])
+    );
     life.resume(trio(), CallPolicy::Auto);
     let again = [life.act(Ok(says("a1"))), life.act(Ok(says("c1")))];
-    assert_eq!(again.map(|call| (call.role.0, call.attempt)), [(0, 2), (3, 2)]);
-    assert_eq!(act(&mut life), (2, vec!["a1".into(), "b1".into(), "c1".into()]));
+    assert_eq!(
+        again.map(|call| (call.role.0, call.attempt)),
+        [(0, 2), (3, 2)]
+    );
+    assert_eq!(
+        act(&mut life),
+        (2, vec!["a1".into(), "b1".into(), "c1".into()])
+    );
     assert_eq!(life.halt(), Status::Done);
 }
 
@@ -327,11 +435,25 @@ fn what_a_join_tells_a_role_again_is_news_and_remembered_once() {
     assert_eq!(act(&mut life).0, 0);
     assert_eq!(act(&mut life).0, 1);
     assert_eq!(act(&mut life), (2, vec!["A of idea".into()]));
-    assert_eq!(act(&mut life), (2, vec!["B of A of idea".into(), "A of idea".into()]));
+    assert_eq!(
+        act(&mut life),
+        (2, vec!["B of A of idea".into(), "A of idea".into()])
+    );
     assert_eq!(life.halt(), Status::Done);
     let memory = life.env().remembered(RoleId(2), None, 9);
-    let contents: Vec<&str> = memory.iter().map(|message| message.content.as_str()).collect();
-    assert_eq!(contents, ["A of idea", "D of A of idea", "B of A of idea", "D of B of A of idea+A of idea"]);
+    let contents: Vec<&str> = memory
+        .iter()
+        .map(|message| message.content.as_str())
+        .collect();
+    assert_eq!(
+        contents,
+        [
+            "A of idea",
+            "D of A of idea",
+            "B of A of idea",
+            "D of B of A of idea+A of idea"
+        ]
+    );
 }
 
 #[test]
@@ -345,19 +467,42 @@ fn joins_belong_to_what_a_team_is() {
     let all = "saved all from [`B`, `A`] to `D` by batch";
     check(|_| (), &[]);
     check(|team| team.joins.clear(), &["join `j` is missing"]);
-    check(|team| team.joins.push(join("k", &[0], "D")), &["join `k` is new"]);
-    check(|team| team.joins[0].mode = Mode::Any, &[&format!("join `j` is any from [`B`, `A`] to `D` by batch, {all}")]);
-    check(|team| team.joins[0].from.swap(0, 1), &[&format!("join `j` is all from [`A`, `B`] to `D` by batch, {all}")]);
-    check(|team| team.joins[0].to = "A".into(), &[&format!("join `j` is all from [`B`, `A`] to `A` by batch, {all}")]);
+    check(
+        |team| team.joins.push(join("k", &[0], "D")),
+        &["join `k` is new"],
+    );
+    check(
+        |team| team.joins[0].mode = Mode::Any,
+        &[&format!(
+            "join `j` is any from [`B`, `A`] to `D` by batch, {all}"
+        )],
+    );
+    check(
+        |team| team.joins[0].from.swap(0, 1),
+        &[&format!(
+            "join `j` is all from [`A`, `B`] to `D` by batch, {all}"
+        )],
+    );
+    check(
+        |team| team.joins[0].to = "A".into(),
+        &[&format!(
+            "join `j` is all from [`B`, `A`] to `A` by batch, {all}"
+        )],
+    );
     check(
         |team| team.joins[0].deliver = Deliver::Each,
-        &[&format!("join `j` is all from [`B`, `A`] to `D` by each, {all}")],
+        &[&format!(
+            "join `j` is all from [`B`, `A`] to `D` by each, {all}"
+        )],
     );
     let mut two = saved.clone();
     two.joins.push(join("k", &[0], "D"));
     let mut turned = two.clone();
     turned.joins.reverse();
-    assert_eq!(Shape::of(&two).differences(&Shape::of(&turned)), ["joins are in another order"]);
+    assert_eq!(
+        Shape::of(&two).differences(&Shape::of(&turned)),
+        ["joins are in another order"]
+    );
 }
 
 #[test]
@@ -374,9 +519,13 @@ fn an_any_join_that_was_filled_by_hand_lets_one_go_after_the_other() {
     env.open = false;
     env.roles[0].activation = None;
     life.stepper = life.stepper.at(env);
-    let Effect::Record(Event::JoinReleased { released }) = life.stepper.next() else { panic!("the join fires") };
-    let sources: Vec<Vec<RoleId>> =
-        released.iter().map(|released| released.messages.iter().map(|(from, _)| *from).collect()).collect();
+    let Effect::Record(Event::JoinReleased { released }) = life.stepper.next() else {
+        panic!("the join fires")
+    };
+    let sources: Vec<Vec<RoleId>> = released
+        .iter()
+        .map(|released| released.messages.iter().map(|(from, _)| *from).collect())
+        .collect();
     assert_eq!(sources, [[RoleId(1)], [RoleId(0)]]);
 }
 
@@ -389,10 +538,16 @@ fn what_a_join_lets_go_to_a_group_goes_to_its_members_in_order_and_once() {
     let mut life = Hand::start(team);
     act(&mut life);
     act(&mut life);
-    assert_eq!([act(&mut life), act(&mut life)].map(|(role, news)| (role, news.len())), [(2, 2), (3, 2)]);
+    assert_eq!(
+        [act(&mut life), act(&mut life)].map(|(role, news)| (role, news.len())),
+        [(2, 2), (3, 2)]
+    );
     let released = life.log.iter().find_map(|event| match event {
         Event::StepCommitted { released, .. } => released.first(),
         _ => None,
     });
-    assert_eq!(released.map(|released| &released.to[..]), Some(&[RoleId(2), RoleId(3)][..]));
+    assert_eq!(
+        released.map(|released| &released.to[..]),
+        Some(&[RoleId(2), RoleId(3)][..])
+    );
 }

@@ -23,11 +23,29 @@ fn changes(event: &Event) -> &'static [Change] {
         Event::RunStarted { .. } => &[to_nobody, to_one_twice, other_join, by_a_role],
         Event::MessageSent { .. } => &[to_nobody, to_one_twice, other_join, by_a_role, other_id],
         Event::StepCommitted { routed, .. } if routed.is_empty() => &[other_step, release_more],
-        Event::StepCommitted { released, .. } if released.is_empty() => {
-            &[other_step, to_nobody, to_one_twice, other_id, other_sender, one_less, one_more, other_join, release_more]
-        }
-        Event::StepCommitted { .. } => &[release_less, release_other, release_to_nobody, release_one_twice],
-        Event::JoinReleased { .. } => &[release_less, release_other, release_to_nobody, release_one_twice],
+        Event::StepCommitted { released, .. } if released.is_empty() => &[
+            other_step,
+            to_nobody,
+            to_one_twice,
+            other_id,
+            other_sender,
+            one_less,
+            one_more,
+            other_join,
+            release_more,
+        ],
+        Event::StepCommitted { .. } => &[
+            release_less,
+            release_other,
+            release_to_nobody,
+            release_one_twice,
+        ],
+        Event::JoinReleased { .. } => &[
+            release_less,
+            release_other,
+            release_to_nobody,
+            release_one_twice,
+        ],
         Event::RunResumed { .. } => &[other_step, other_checkpoint, other_rules],
         Event::StepStarted { .. } => &[other_step, one_less],
         Event::CallStarted { .. } | Event::CallFinished { .. } | Event::CallFailed { .. } => {
@@ -85,7 +103,12 @@ fn released(event: &mut Event) -> &mut Vec<Released> {
 }
 
 fn release_more(event: &mut Event) {
-    let more = Released { join: JoinId(0), messages: Vec::new(), to: Vec::new(), into: None };
+    let more = Released {
+        join: JoinId(0),
+        messages: Vec::new(),
+        to: Vec::new(),
+        into: None,
+    };
     released(event).push(more);
 }
 
@@ -95,12 +118,17 @@ fn release_less(event: &mut Event) {
 
 fn release_other(event: &mut Event) {
     for released in released(event) {
-        released.messages.iter_mut().for_each(|(_, id)| *id = "another".into());
+        released
+            .messages
+            .iter_mut()
+            .for_each(|(_, id)| *id = "another".into());
     }
 }
 
 fn release_to_nobody(event: &mut Event) {
-    released(event).iter_mut().for_each(|released| released.to = vec![RoleId(u16::MAX)]);
+    released(event)
+        .iter_mut()
+        .for_each(|released| released.to = vec![RoleId(u16::MAX)]);
 }
 
 fn release_one_twice(event: &mut Event) {

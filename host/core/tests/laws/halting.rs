@@ -37,7 +37,10 @@ fn most_events(team: &Team, steps: usize) -> usize {
 
 /// Whether the money of the team or of a role keeps somebody from going on, under the rules of that moment.
 fn stopped_by_a_purse(team: &Team, state: &Environment) -> bool {
-    Stepper::new(Arc::new(team.clone()), state.clone()).purses().next().is_some()
+    Stepper::new(Arc::new(team.clone()), state.clone())
+        .purses()
+        .next()
+        .is_some()
 }
 
 proptest! {

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use strata_core::effect::{Effect, Invocation};
 use strata_core::environment::Environment;
 use strata_core::environment::scope::{Change, Write};
-use strata_core::event::{CallPolicy, Event, Finished, HostCall, HostCallKind, Outcome, Source, Status};
+use strata_core::event::{
+    CallPolicy, Event, Finished, HostCall, HostCallKind, Outcome, Source, Status,
+};
 use strata_core::fault::Fault;
 use strata_core::id::{Digest, RoleId, RunId};
 use strata_core::json::Json;
@@ -30,9 +32,17 @@ impl Hand {
     pub fn start(team: Team) -> Self {
         let team = Arc::new(team);
         let stepper = Stepper::new(team.clone(), Environment::new(&team));
-        let mut hand = Self { stepper, log: Vec::new() };
-        let components = slots(&team).map(|slot| (slot, Digest::from("build 0"))).collect();
-        hand.record(hand.stepper.started(RunId::from("run"), "idea".into(), components));
+        let mut hand = Self {
+            stepper,
+            log: Vec::new(),
+        };
+        let components = slots(&team)
+            .map(|slot| (slot, Digest::from("build 0")))
+            .collect();
+        hand.record(
+            hand.stepper
+                .started(RunId::from("run"), "idea".into(), components),
+        );
         hand
     }
 
@@ -43,18 +53,23 @@ impl Hand {
 
     /// Records an event.
     pub fn record(&mut self, event: Event) {
-        self.stepper.apply(&event).unwrap_or_else(|illegal| panic!("{illegal}: {event:?}"));
+        self.stepper
+            .apply(&event)
+            .unwrap_or_else(|illegal| panic!("{illegal}: {event:?}"));
         self.log.push(event);
     }
 
     /// Goes on to the next call and starts it.
     pub fn call(&mut self) -> Invocation {
-        self.next_call().unwrap_or_else(|| panic!("expected a call, not {:?}", self.stepper.next()))
+        self.next_call()
+            .unwrap_or_else(|| panic!("expected a call, not {:?}", self.stepper.next()))
     }
 
     /// The same, where there may be no more calls.
     pub fn next_call(&mut self) -> Option<Invocation> {
-        let Effect::Call(call) = self.go() else { return None };
+        let Effect::Call(call) = self.go() else {
+            return None;
+        };
         self.record(self.stepper.call_started(&call));
         Some(call)
     }
@@ -68,15 +83,25 @@ impl Hand {
 
     /// Ends a call.
     pub fn end(&mut self, role: RoleId, result: Result<Finished, Fault>) {
-        let event = self.stepper.call_ended(role, result).expect("a running call");
+        let event = self
+            .stepper
+            .call_ended(role, result)
+            .expect("a running call");
         self.record(event);
     }
 
     /// Makes a host call.
     pub fn ask(&mut self, call: &Invocation, request: &str, cost: u64) {
         let (request, response, outcome) = (request.into(), Json::null(), Outcome::Answered);
-        let answer =
-            HostCall { kind: HostCallKind::Llm, request, response, cost: Usd(cost), tokens: 0, outcome, finish: None };
+        let answer = HostCall {
+            kind: HostCallKind::Llm,
+            request,
+            response,
+            cost: Usd(cost),
+            tokens: 0,
+            outcome,
+            finish: None,
+        };
         let event = Event::HostCalled {
             role: call.role,
             work: call.work,
@@ -110,7 +135,9 @@ impl Hand {
         let team = Arc::new(team);
         let mut stepper = Stepper::new(team.clone(), Environment::new(&team));
         for event in &self.log {
-            stepper.apply(event).expect("what was recorded can be read back");
+            stepper
+                .apply(event)
+                .expect("what was recorded can be read back");
         }
         self.stepper = stepper;
         self.record(self.stepper.resumed(team.policy.budget, calls));
@@ -118,13 +145,21 @@ impl Hand {
 
     /// The contents of what was published.
     pub fn history(&self) -> Vec<&str> {
-        self.env().history.iter().map(|id| self.env().message(*id).content.as_str()).collect()
+        self.env()
+            .history
+            .iter()
+            .map(|id| self.env().message(*id).content.as_str())
+            .collect()
     }
 }
 
 /// An output.
 pub fn says(content: &str) -> Finished {
-    Finished::Returned { output: draft(content, &[]), emissions: Vec::new(), writes: Vec::new() }
+    Finished::Returned {
+        output: draft(content, &[]),
+        emissions: Vec::new(),
+        writes: Vec::new(),
+    }
 }
 
 /// An output and writes of numbers into `s0`.
@@ -135,12 +170,20 @@ pub fn writes(content: &str, values: &[(&str, i64)]) -> Finished {
         change: Change::Set(Json::from(serde_json::Value::from(*value))),
     };
     let writes = values.iter().map(write).collect();
-    Finished::Returned { output: draft(content, &[]), emissions: Vec::new(), writes }
+    Finished::Returned {
+        output: draft(content, &[]),
+        emissions: Vec::new(),
+        writes,
+    }
 }
 
 /// A draft for these recipients.
 pub fn draft(content: &str, to: &[&str]) -> Draft {
-    Draft { content: content.into(), to: to.iter().map(|name| (*name).into()).collect(), ..Draft::default() }
+    Draft {
+        content: content.into(),
+        to: to.iter().map(|name| (*name).into()).collect(),
+        ..Draft::default()
+    }
 }
 
 /// A message from outside.

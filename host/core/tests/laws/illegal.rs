@@ -16,13 +16,21 @@ use crate::life::{Change, Life, Weather};
 use crate::script::{Address, Script};
 use crate::teams::{any_team, cases};
 
-const STORMY: Weather = Weather { kills: 2, stops: 1, mail: 2, resumes: 2, change: Change::Circumstances };
+const STORMY: Weather = Weather {
+    kills: 2,
+    stops: 1,
+    mail: 2,
+    resumes: 2,
+    change: Change::Circumstances,
+};
 
 /// The event, with something about it changed.
 fn warped(event: &Event, dice: &mut Dice) -> Event {
     let mut event = event.clone();
     match &mut event {
-        Event::RunStarted { routed, .. } | Event::MessageSent { routed, .. } => warp_routed(routed, dice),
+        Event::RunStarted { routed, .. } | Event::MessageSent { routed, .. } => {
+            warp_routed(routed, dice)
+        }
         Event::RunResumed { step, rules, .. } => match dice.below(2) {
             0 => *step += 1,
             _ => drop(rules.roles.pop()),
@@ -33,34 +41,74 @@ fn warped(event: &Event, dice: &mut Dice) -> Event {
             1 => roles.push(any_role(dice)),
             _ => drop(roles.pop()),
         },
-        Event::CallStarted { role, work, attempt, .. } => warp_call(role, work, attempt, dice),
+        Event::CallStarted {
+            role,
+            work,
+            attempt,
+            ..
+        } => warp_call(role, work, attempt, dice),
         Event::HostCalled { role, work, .. }
         | Event::HostCallBegun { role, work, .. }
         | Event::WritesUnclaimed { role, work, .. }
         | Event::DoubtSettled { role, work, .. } => warp_call(role, work, &mut 0, dice),
         Event::MoneyReserved { role, work, .. } => warp_call(role, work, &mut 0, dice),
-        Event::CallSuspended { role, work, attempt } => warp_call(role, work, attempt, dice),
-        Event::CallFailed { role, work, attempt, .. } => warp_call(role, work, attempt, dice),
-        Event::CallFinished { role, work, attempt, result } => match dice.below(3) {
+        Event::CallSuspended {
+            role,
+            work,
+            attempt,
+        } => warp_call(role, work, attempt, dice),
+        Event::CallFailed {
+            role,
+            work,
+            attempt,
+            ..
+        } => warp_call(role, work, attempt, dice),
+        Event::CallFinished {
+            role,
+            work,
+            attempt,
+            result,
+        } => match dice.below(3) {
             0 => *result = Finished::Chosen(*dice.pick(&[-2, 0, 7])),
             1 => {
-                let tasks = vec![Task { text: "t".into(), action: None }; 3];
-                *result = Finished::Planned { tasks, emissions: Vec::new(), writes: Vec::new() };
+                let tasks = vec![
+                    Task {
+                        text: "t".into(),
+                        action: None
+                    };
+                    3
+                ];
+                *result = Finished::Planned {
+                    tasks,
+                    emissions: Vec::new(),
+                    writes: Vec::new(),
+                };
             }
             _ => warp_call(role, work, attempt, dice),
         },
         Event::RetryDue { role } => *role = any_role(dice),
         Event::StepConflicted { key, writers, .. } => match dice.below(2) {
             0 => key.push('x'),
-            _ => writers.iter_mut().for_each(|writer| writer.role = any_role(dice)),
+            _ => writers
+                .iter_mut()
+                .for_each(|writer| writer.role = any_role(dice)),
         },
-        Event::StepCommitted { step, routed, released, .. } => match routed.first_mut() {
+        Event::StepCommitted {
+            step,
+            routed,
+            released,
+            ..
+        } => match routed.first_mut() {
             Some(routed) if dice.chance(70) => warp_routed(routed, dice),
             _ if dice.chance(50) => warp_released(released, dice),
             _ => *step += 1,
         },
         Event::JoinReleased { released } => warp_released(released, dice),
-        Event::RequestOpened { role, work, request } => match dice.below(2) {
+        Event::RequestOpened {
+            role,
+            work,
+            request,
+        } => match dice.below(2) {
             0 => request.id = "another".into(),
             _ => warp_call(role, work, &mut 0, dice),
         },
@@ -69,7 +117,12 @@ fn warped(event: &Event, dice: &mut Dice) -> Event {
             _ => *role = any_role(dice),
         },
         Event::HandedOver { id } | Event::HandOverFailed { id, .. } => *id = "another".into(),
-        Event::Forked { lineage, from, step, .. } => match dice.below(3) {
+        Event::Forked {
+            lineage,
+            from,
+            step,
+            ..
+        } => match dice.below(3) {
             0 => lineage.clear(),
             1 => *from = "another".into(),
             _ => *step += 1,
@@ -95,7 +148,12 @@ fn warp_routed(routed: &mut Routed, dice: &mut Dice) {
 }
 
 fn warp_released(released: &mut Vec<Released>, dice: &mut Dice) {
-    let more = Released { join: JoinId(*dice.pick(&[0, 1, u16::MAX])), messages: vec![], to: vec![], into: None };
+    let more = Released {
+        join: JoinId(*dice.pick(&[0, 1, u16::MAX])),
+        messages: vec![],
+        to: vec![],
+        into: None,
+    };
     match (dice.below(4), released.first_mut()) {
         (0, Some(first)) => first.join = more.join,
         (1, Some(first)) => drop(first.messages.pop()),
@@ -109,8 +167,14 @@ fn warp_call(role: &mut RoleId, work: &mut Work, attempt: &mut u32, dice: &mut D
         0 => *role = any_role(dice),
         1 => *attempt = attempt.wrapping_sub(1),
         _ => {
-            *work =
-                *dice.pick(&[Work::Plan, Work::Think { round: 9 }, Work::Act { action: ActionId(9), task: Some(9) }])
+            *work = *dice.pick(&[
+                Work::Plan,
+                Work::Think { round: 9 },
+                Work::Act {
+                    action: ActionId(9),
+                    task: Some(9),
+                },
+            ])
         }
     }
 }

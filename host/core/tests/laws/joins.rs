@@ -11,7 +11,13 @@ use crate::life::{Change, Life, Weather};
 use crate::script::{Address, Script};
 use crate::teams::{any_team, cases};
 
-const WINDY: Weather = Weather { kills: 2, stops: 1, mail: 3, resumes: 3, change: Change::Everything };
+const WINDY: Weather = Weather {
+    kills: 2,
+    stops: 1,
+    mail: 3,
+    resumes: 3,
+    change: Change::Everything,
+};
 
 /// What the events of a life say waits in its joins, by source.
 #[derive(Default)]
@@ -21,20 +27,40 @@ impl Ledger {
     fn buffered(&mut self, routed: &Routed) {
         for join in &routed.joins {
             let from = routed.from.expect("nothing gets into a join from outside");
-            self.0.entry((*join, from)).or_default().push_back(routed.id.clone());
+            self.0
+                .entry((*join, from))
+                .or_default()
+                .push_back(routed.id.clone());
         }
     }
 
     /// Whether the messages that were released are the oldest of their senders.
     fn has(&self, Released { join, messages, .. }: &Released) -> bool {
-        messages.iter().all(|(from, id)| self.0.get(&(*join, *from)).and_then(VecDeque::front) == Some(id))
+        messages
+            .iter()
+            .all(|(from, id)| self.0.get(&(*join, *from)).and_then(VecDeque::front) == Some(id))
     }
 
     /// Takes what was released, which must be the oldest of each sender.
-    fn released(&mut self, Released { join, messages, into, .. }: &Released) {
+    fn released(
+        &mut self,
+        Released {
+            join,
+            messages,
+            into,
+            ..
+        }: &Released,
+    ) {
         for (from, id) in messages {
-            let oldest = self.0.get_mut(&(*join, *from)).and_then(VecDeque::pop_front);
-            assert_eq!(oldest.as_ref(), Some(id), "the oldest message of its sender leaves");
+            let oldest = self
+                .0
+                .get_mut(&(*join, *from))
+                .and_then(VecDeque::pop_front);
+            assert_eq!(
+                oldest.as_ref(),
+                Some(id),
+                "the oldest message of its sender leaves"
+            );
         }
         if let Some(next) = into {
             for (from, id) in messages {
@@ -51,7 +77,10 @@ impl Ledger {
 fn fits(team: &Team, Released { join, messages, .. }: &Released) -> bool {
     let join = team.join(*join);
     let sources: Vec<RoleId> = messages.iter().map(|(from, _)| *from).collect();
-    let places: Vec<usize> = sources.iter().filter_map(|source| join.source(*source)).collect();
+    let places: Vec<usize> = sources
+        .iter()
+        .filter_map(|source| join.source(*source))
+        .collect();
     let count = match join.mode {
         Mode::All => join.from.len()..=join.from.len(),
         Mode::Any => 1..=1,

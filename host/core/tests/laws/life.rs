@@ -84,9 +84,26 @@ impl Life {
         let (log, states, calls, flying) = Default::default();
         let dice = Dice::new(order, "life");
         let people = People::default();
-        let mut life = Self { stepper, log, states, calls, team, script, weather, dice, flying, builds: 0, people };
-        let components = slots(&life.team).map(|slot| (slot, Digest::from("build 0"))).collect();
-        life.record(life.stepper.started(RunId::from("run"), "an idea".into(), components));
+        let mut life = Self {
+            stepper,
+            log,
+            states,
+            calls,
+            team,
+            script,
+            weather,
+            dice,
+            flying,
+            builds: 0,
+            people,
+        };
+        let components = slots(&life.team)
+            .map(|slot| (slot, Digest::from("build 0")))
+            .collect();
+        life.record(
+            life.stepper
+                .started(RunId::from("run"), "an idea".into(), components),
+        );
         life
     }
 
@@ -98,7 +115,12 @@ impl Life {
     }
 
     /// A whole life in which people are asked. They answer however often it takes.
-    pub fn tell_with(people: People, team: &Team, script: Script, (weather, order): (Weather, u64)) -> Self {
+    pub fn tell_with(
+        people: People,
+        team: &Team,
+        script: Script,
+        (weather, order): (Weather, u64),
+    ) -> Self {
         let mut life = Self::begin(team, script, weather, order);
         life.people = people;
         life.run();
@@ -128,7 +150,9 @@ impl Life {
                 Status::Done => true,
                 // Nothing comes of itself.
                 Status::Stalled => self.weather.mail == 0,
-                Status::StepLimit | Status::OutOfBudget => self.weather.change != Change::Everything,
+                Status::StepLimit | Status::OutOfBudget => {
+                    self.weather.change != Change::Everything
+                }
                 _ => false,
             };
             if hopeless || self.weather.resumes == 0 {
@@ -148,7 +172,10 @@ impl Life {
         fork.flying.clear();
         fork.dice = Dice::new(order, "fork");
         fork.stepper = self.stepper.at(self.states[at].clone());
-        let event = fork.stepper.forked(name.into(), Vec::new(), self.env().account()).expect("a checkpoint");
+        let event = fork
+            .stepper
+            .forked(name.into(), Vec::new(), self.env().account())
+            .expect("a checkpoint");
         fork.record(event);
         fork.resume();
         fork.run();
@@ -177,7 +204,10 @@ impl Life {
         if self.weather.kills > 0 && self.dice.chance(4) {
             self.weather.kills -= 1;
             self.kill();
-        } else if self.weather.stops > 0 && self.dice.chance(4) && self.env().status == Status::Running {
+        } else if self.weather.stops > 0
+            && self.dice.chance(4)
+            && self.env().status == Status::Running
+        {
             self.weather.stops -= 1;
             self.stop();
         } else if self.weather.mail > 0 && self.dice.chance(5) {
@@ -221,7 +251,13 @@ impl Life {
             let found = recorded.iter().position(|known| known.request == request);
             if let Some(at) = found {
                 let call = recorded.remove(at);
-                self.record(Event::HostCalled { role, work, call, source: Source::Recorded, what: String::new() });
+                self.record(Event::HostCalled {
+                    role,
+                    work,
+                    call,
+                    source: Source::Recorded,
+                    what: String::new(),
+                });
                 continue;
             }
             match self.env().exhausted(&self.team, (role, work), Amount::NONE) {
@@ -229,38 +265,71 @@ impl Life {
                 // The action is told, and makes do.
                 Some(Purse::Action(_)) => continue,
                 Some(Purse::Team | Purse::Role(_)) => {
-                    self.record(Event::CallSuspended { role, work, attempt: call.attempt });
+                    self.record(Event::CallSuspended {
+                        role,
+                        work,
+                        attempt: call.attempt,
+                    });
                     return false;
                 }
             }
             let usd = Usd(self.dice.below(6) as u64);
-            let reserved =
-                Reserved { request: request.clone(), amount: Amount { usd, tokens: self.dice.below(3) as u64 } };
-            self.record(Event::MoneyReserved { role, work, reserved });
+            let reserved = Reserved {
+                request: request.clone(),
+                amount: Amount {
+                    usd,
+                    tokens: self.dice.below(3) as u64,
+                },
+            };
+            self.record(Event::MoneyReserved {
+                role,
+                work,
+                reserved,
+            });
             let call = self.script.answer(&request);
-            self.record(Event::HostCalled { role, work, call, source: Source::Live, what: String::new() });
+            self.record(Event::HostCalled {
+                role,
+                work,
+                call,
+                source: Source::Live,
+                what: String::new(),
+            });
         }
         true
     }
 
     /// Lets an attempt, a pause or the handing over of a message end, any one.
     fn land(&mut self) {
-        let resting: Vec<RoleId> =
-            self.env().activations().filter(|(_, a)| a.phase == Phase::Resting).map(|(id, _)| id).collect();
+        let resting: Vec<RoleId> = self
+            .env()
+            .activations()
+            .filter(|(_, a)| a.phase == Phase::Resting)
+            .map(|(id, _)| id)
+            .collect();
         let leaving = self.leaving();
         let ways = self.flying.len() + resting.len();
         let at = self.dice.below(ways + usize::from(leaving.is_some()));
         if let Some(id) = leaving.filter(|_| at == ways) {
             let fails = self.weather.resumes > 2 && self.dice.chance(10);
-            let failed = Event::HandOverFailed { id: id.clone(), why: "nobody answers".into() };
-            return self.record(if fails { failed } else { Event::HandedOver { id } });
+            let failed = Event::HandOverFailed {
+                id: id.clone(),
+                why: "nobody answers".into(),
+            };
+            return self.record(if fails {
+                failed
+            } else {
+                Event::HandedOver { id }
+            });
         }
         match resting.get(at.wrapping_sub(self.flying.len())) {
             Some(role) if at >= self.flying.len() => self.record(Event::RetryDue { role: *role }),
             _ => {
                 let call = self.flying.swap_remove(at);
                 let outcome = self.script.outcome(&self.stepper, &call);
-                let event = self.stepper.call_ended(call.role, outcome).expect("a running call has an end");
+                let event = self
+                    .stepper
+                    .call_ended(call.role, outcome)
+                    .expect("a running call has an end");
                 self.record(event);
             }
         }
@@ -269,7 +338,10 @@ impl Life {
     /// The message that is being handed over.
     fn leaving(&self) -> Option<MessageId> {
         let env = self.env();
-        let first = env.outbox.first().filter(|first| first.failed.is_none() && env.status == Status::Running)?;
+        let first = env
+            .outbox
+            .first()
+            .filter(|first| first.failed.is_none() && env.status == Status::Running)?;
         Some(env.message(first.message).id.clone())
     }
 
@@ -277,9 +349,13 @@ impl Life {
     fn kill(&mut self) {
         self.flying.clear();
         let soft = |event: &Event| {
-            matches!(event, Event::StepStarted { .. } | Event::CallStarted { .. } | Event::RetryDue { .. })
-                || matches!(event, Event::StepCommitted { .. } | Event::StepConflicted { .. })
-                || matches!(event, Event::JoinReleased { .. })
+            matches!(
+                event,
+                Event::StepStarted { .. } | Event::CallStarted { .. } | Event::RetryDue { .. }
+            ) || matches!(
+                event,
+                Event::StepCommitted { .. } | Event::StepConflicted { .. }
+            ) || matches!(event, Event::JoinReleased { .. })
         };
         // The tail that is not flushed to the disk may be lost with the machine.
         while self.dice.chance(30) && self.log.last().is_some_and(soft) {
@@ -303,7 +379,11 @@ impl Life {
     }
 
     fn mail(&mut self) {
-        let to = if self.dice.chance(50) { vec![(*self.dice.pick(&NAMES)).to_string()] } else { Vec::new() };
+        let to = if self.dice.chance(50) {
+            vec![(*self.dice.pick(&NAMES)).to_string()]
+        } else {
+            Vec::new()
+        };
         let message = Message {
             id: MessageId::from(""),
             content: format!("from outside: {}", self.weather.mail),
@@ -325,13 +405,20 @@ impl Life {
         }
         let mut stepper = Stepper::new(self.team.clone(), Environment::new(&self.team));
         for event in &self.log {
-            stepper.apply(event).expect("what was recorded can be read back");
+            stepper
+                .apply(event)
+                .expect("what was recorded can be read back");
         }
         self.stepper = stepper;
         self.flying.clear();
         let mut calls = CallPolicy::Auto;
         if self.weather.change != Change::Nothing {
-            calls = *self.dice.pick(&[CallPolicy::Auto, CallPolicy::Auto, CallPolicy::Reuse, CallPolicy::Fresh]);
+            calls = *self.dice.pick(&[
+                CallPolicy::Auto,
+                CallPolicy::Auto,
+                CallPolicy::Reuse,
+                CallPolicy::Fresh,
+            ]);
             self.replace_components();
         }
         self.record(self.stepper.resumed(self.team.policy.budget, calls));
@@ -353,8 +440,14 @@ impl Life {
 pub fn slots(team: &Team) -> impl Iterator<Item = Slot> {
     let of = |id: RoleId, actions: usize| {
         let actions = (0..actions).map(|i| Part::Action(ActionId(i as u16)));
-        actions.chain([Part::Think]).map(move |part| Slot { role: id, part }).collect::<Vec<_>>()
+        actions
+            .chain([Part::Think])
+            .map(move |part| Slot { role: id, part })
+            .collect::<Vec<_>>()
     };
-    let all: Vec<Slot> = team.role_ids().flat_map(|id| of(id, team.role(id).actions.len())).collect();
+    let all: Vec<Slot> = team
+        .role_ids()
+        .flat_map(|id| of(id, team.role(id).actions.len()))
+        .collect();
     all.into_iter()
 }

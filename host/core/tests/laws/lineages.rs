@@ -20,12 +20,20 @@ use crate::script::{Address, Script};
 use crate::teams::{any_team, cases, role, steady_team, team};
 use crate::view::view;
 
-const STORMY: Weather = Weather { kills: 3, stops: 3, mail: 0, resumes: 400, change: Change::Circumstances };
+const STORMY: Weather = Weather {
+    kills: 3,
+    stops: 3,
+    mail: 0,
+    resumes: 400,
+    change: Change::Circumstances,
+};
 
 /// The places in the log of the events that made checkpoints.
 fn checkpoints(life: &Life) -> Vec<usize> {
     let made = |(at, state): (usize, &Environment)| {
-        let before = at.checked_sub(1).and_then(|at| life.states[at].checkpoint.as_ref());
+        let before = at
+            .checked_sub(1)
+            .and_then(|at| life.states[at].checkpoint.as_ref());
         (state.checkpoint.as_ref() != before).then_some(at)
     };
     life.states.iter().enumerate().filter_map(made).collect()
@@ -96,8 +104,11 @@ proptest! {
 
 /// A shared scope `s0`, in which A writes `k` and after which B and C act.
 fn three() -> Hand {
-    let mut team =
-        team(vec![role("A", &["UserRequirement"], &["a"]), role("B", &["a"], &["b"]), role("C", &["b"], &["c"])]);
+    let mut team = team(vec![
+        role("A", &["UserRequirement"], &["a"]),
+        role("B", &["a"], &["b"]),
+        role("C", &["b"], &["c"]),
+    ]);
     team.scopes.insert("s0".into(), None);
     let mut life = Hand::start(team);
     life.act(Ok(writes("from a", &[("k", 5)])));
@@ -110,7 +121,11 @@ fn number(value: i64) -> Json {
 }
 
 fn edit(scope: Edited, key: &str, value: i64) -> Edit {
-    Edit { scope, key: key.into(), value: number(value) }
+    Edit {
+        scope,
+        key: key.into(),
+        value: number(value),
+    }
 }
 
 /// A hand that goes on from the first checkpoint after the entry, with these edits.
@@ -118,9 +133,17 @@ fn fork(life: &Hand, edits: Vec<Edit>) -> Hand {
     let committed = |event: &Event| matches!(event, Event::StepCommitted { step: 0, .. });
     let at = life.log.iter().position(committed).expect("a commit");
     let mut stepper = life.stepper.at(Environment::new(life.stepper.team()));
-    life.log[..=at].iter().for_each(|event| stepper.apply(event).expect("it fits"));
-    let mut fork = Hand { stepper, log: life.log[..=at].to_vec() };
-    let event = fork.stepper.forked("main.1".into(), edits, life.env().account()).expect("a checkpoint");
+    life.log[..=at]
+        .iter()
+        .for_each(|event| stepper.apply(event).expect("it fits"));
+    let mut fork = Hand {
+        stepper,
+        log: life.log[..=at].to_vec(),
+    };
+    let event = fork
+        .stepper
+        .forked("main.1".into(), edits, life.env().account())
+        .expect("a checkpoint");
     fork.record(event);
     fork.record(fork.stepper.resumed(None, CallPolicy::Auto));
     fork
@@ -137,7 +160,9 @@ fn edits_hold_in_the_new_lineage_and_nowhere_else() {
     let mut other = fork(&life, edits);
     let team = other.stepper.team().clone();
     let read = |life: &Hand, role: u16, at: (&str, &str)| {
-        life.env().read(&team, (RoleId(role), at.0, at.1), None, &[]).expect("a scope")
+        life.env()
+            .read(&team, (RoleId(role), at.0, at.1), None, &[])
+            .expect("a scope")
     };
     assert_eq!(read(&other, 2, ("s0", "k")), Some(number(9)));
     assert_eq!(read(&other, 2, ("s0", "new")), Some(number(1)));
@@ -145,7 +170,10 @@ fn edits_hold_in_the_new_lineage_and_nowhere_else() {
     assert_eq!(read(&other, 2, ("role", "own")), None);
     assert_eq!(read(&life, 2, ("s0", "k")), Some(number(5)));
     let call = other.act(Ok(says("from b")));
-    assert_eq!((call.idempotency_key.as_str(), call.seed.as_str()), ("run@main.1/1/B/0", "run/1/B/0"));
+    assert_eq!(
+        (call.idempotency_key.as_str(), call.seed.as_str()),
+        ("run@main.1/1/B/0", "run/1/B/0")
+    );
     other.act(Ok(says("from c")));
     other.halt();
     assert_eq!(read(&other, 2, ("s0", "k")), Some(number(9)));
@@ -158,7 +186,10 @@ fn going_back_gives_no_money_back() {
     let call = life.call();
     life.ask(&call, "q", 7);
     let other = fork(&life, Vec::new());
-    assert_eq!((other.env().spent, &other.env().ledger), (Usd(7), &life.env().ledger));
+    assert_eq!(
+        (other.env().spent, &other.env().ledger),
+        (Usd(7), &life.env().ledger)
+    );
     assert!(!life.env().ledger.is_empty());
 }
 
@@ -167,7 +198,10 @@ fn a_fork_that_cannot_have_happened_is_refused_and_leaves_the_state_untouched() 
     let mut life = three();
     let stop = life.stepper.ended(strata_core::event::Status::Interrupted);
     life.record(stop);
-    let good = life.stepper.forked("main.1".into(), Vec::new(), life.env().account()).expect("a checkpoint");
+    let good = life
+        .stepper
+        .forked("main.1".into(), Vec::new(), life.env().account())
+        .expect("a checkpoint");
     type Forge = fn(&mut String, &mut CheckpointId, &mut CheckpointId, &mut u64);
     let forges: [Forge; 7] = [
         |name, _, _, _| name.clear(),
@@ -185,27 +219,72 @@ fn a_fork_that_cannot_have_happened_is_refused_and_leaves_the_state_untouched() 
     };
     for forge in forges {
         let mut event = good.clone();
-        let Event::Forked { lineage, from, checkpoint, step, .. } = &mut event else { panic!("a fork") };
+        let Event::Forked {
+            lineage,
+            from,
+            checkpoint,
+            step,
+            ..
+        } = &mut event
+        else {
+            panic!("a fork")
+        };
         forge(lineage, from, checkpoint, step);
         refused(&event);
     }
     let with = |edits: Vec<Edit>, spent: Usd| {
         let mut event = good.clone();
-        let Event::Forked { edits: changed, account, .. } = &mut event else { panic!("a fork") };
+        let Event::Forked {
+            edits: changed,
+            account,
+            ..
+        } = &mut event
+        else {
+            panic!("a fork")
+        };
         (*changed, account.spent) = (edits, spent);
         event
     };
-    refused(&with(vec![edit(Edited::Shared("none".into()), "k", 1)], life.env().spent));
-    refused(&with(vec![edit(Edited::Role(RoleId(3)), "k", 1)], life.env().spent));
+    refused(&with(
+        vec![edit(Edited::Shared("none".into()), "k", 1)],
+        life.env().spent,
+    ));
+    refused(&with(
+        vec![edit(Edited::Role(RoleId(3)), "k", 1)],
+        life.env().spent,
+    ));
     let call_first = three();
     let mut paid = call_first;
     let call = paid.call();
     paid.ask(&call, "q", 7);
     paid.record(paid.stepper.ended(strata_core::event::Status::Interrupted));
-    let event = paid.stepper.forked("main.1".into(), Vec::new(), paid.env().account()).expect("a checkpoint");
-    let Event::Forked { lineage, from, checkpoint, step, edits, account } = event else { panic!("a fork") };
-    let account = Account { spent: Usd(6), ..account };
-    let cheap = Event::Forked { lineage, from, checkpoint, step, edits, account };
+    let event = paid
+        .stepper
+        .forked("main.1".into(), Vec::new(), paid.env().account())
+        .expect("a checkpoint");
+    let Event::Forked {
+        lineage,
+        from,
+        checkpoint,
+        step,
+        edits,
+        account,
+    } = event
+    else {
+        panic!("a fork")
+    };
+    let account = Account {
+        spent: Usd(6),
+        ..account
+    };
+    let cheap = Event::Forked {
+        lineage,
+        from,
+        checkpoint,
+        step,
+        edits,
+        account,
+    };
     assert!(Stepper::apply(&mut paid.stepper.clone(), &cheap).is_err());
     life.stepper.clone().apply(&good).expect("it fits");
 }
@@ -215,22 +294,48 @@ fn a_fork_takes_over_the_account_of_all_lineages() {
     let mut life = three();
     let call = life.call();
     let (kind, request, response) = (HostCallKind::Llm, "q".into(), Json::null());
-    let answer =
-        HostCall { kind, request, response, cost: Usd(7), tokens: 3, outcome: Outcome::Answered, finish: None };
+    let answer = HostCall {
+        kind,
+        request,
+        response,
+        cost: Usd(7),
+        tokens: 3,
+        outcome: Outcome::Answered,
+        finish: None,
+    };
     let (role, work, source) = (call.role, call.work, Source::Live);
-    life.record(Event::HostCalled { role, work, call: answer, source, what: String::new() });
+    life.record(Event::HostCalled {
+        role,
+        work,
+        call: answer,
+        source,
+        what: String::new(),
+    });
     let used = life.env().account();
-    let account = Account { budget: Some(Usd(100)), ..used.clone() };
+    let account = Account {
+        budget: Some(Usd(100)),
+        ..used.clone()
+    };
     let mut early = life.stepper.at(Environment::new(life.stepper.team()));
-    life.log[..1].iter().for_each(|event| early.apply(event).expect("it fits"));
-    let event = early.forked("main.1".into(), Vec::new(), account.clone()).expect("a checkpoint");
+    life.log[..1]
+        .iter()
+        .for_each(|event| early.apply(event).expect("it fits"));
+    let event = early
+        .forked("main.1".into(), Vec::new(), account.clone())
+        .expect("a checkpoint");
     early.apply(&event).expect("it fits");
     assert_eq!(early.env().account(), account);
     assert_eq!(early.env().spending(|at| at.role == call.role).tokens, 3);
     // Nobody gets anything back, whoever knows less.
-    let event = life.stepper.forked("main.2".into(), Vec::new(), Account::default()).expect("a checkpoint");
+    let event = life
+        .stepper
+        .forked("main.2".into(), Vec::new(), Account::default())
+        .expect("a checkpoint");
     life.record(event);
-    assert_eq!((life.env().spent, &life.env().ledger), (Usd(7), &used.ledger));
+    assert_eq!(
+        (life.env().spent, &life.env().ledger),
+        (Usd(7), &used.ledger)
+    );
 }
 
 #[test]
@@ -238,17 +343,34 @@ fn what_is_held_back_when_a_run_is_left_is_paid_once_by_the_fork() {
     let mut life = three();
     let call = life.call();
     life.ask(&call, "q", 7);
-    let reserved = Reserved { request: "r".into(), amount: Amount { usd: Usd(10), tokens: 5 } };
-    life.record(Event::MoneyReserved { role: call.role, work: call.work, reserved });
+    let reserved = Reserved {
+        request: "r".into(),
+        amount: Amount {
+            usd: Usd(10),
+            tokens: 5,
+        },
+    };
+    life.record(Event::MoneyReserved {
+        role: call.role,
+        work: call.work,
+        reserved,
+    });
     life.record(life.stepper.ended(strata_core::event::Status::Interrupted));
     let team = life.stepper.team().clone();
     assert_eq!(life.env().account().spent, Usd(7));
     let left = life.env().account_left(&team);
     let used = &left.ledger[&spender(call.role, call.work)];
     assert_eq!((left.spent, used.usd, used.tokens), (Usd(17), Usd(17), 5));
-    life.record(life.stepper.forked("main.1".into(), Vec::new(), left.clone()).expect("a checkpoint"));
+    life.record(
+        life.stepper
+            .forked("main.1".into(), Vec::new(), left.clone())
+            .expect("a checkpoint"),
+    );
     life.record(life.stepper.resumed(None, CallPolicy::Auto));
-    assert_eq!((life.env().spent, &life.env().ledger), (Usd(17), &left.ledger));
+    assert_eq!(
+        (life.env().spent, &life.env().ledger),
+        (Usd(17), &left.ledger)
+    );
 }
 
 #[test]
@@ -263,11 +385,25 @@ fn an_account_learns_what_others_used_up_and_forgets_nothing() {
         truncated: usd,
         refused: tokens,
     };
-    let mut account = Account { ledger: [(slot(0), used(5, 1)), (slot(1), used(1, 1))].into(), ..Account::default() };
-    let other = Account { ledger: [(slot(0), used(3, 4)), (slot(2), used(2, 2))].into(), ..Account::default() };
+    let mut account = Account {
+        ledger: [(slot(0), used(5, 1)), (slot(1), used(1, 1))].into(),
+        ..Account::default()
+    };
+    let other = Account {
+        ledger: [(slot(0), used(3, 4)), (slot(2), used(2, 2))].into(),
+        ..Account::default()
+    };
     account.learn(&other);
     let expected = used(5, 4);
-    assert_eq!(account.ledger, [(slot(0), expected), (slot(1), used(1, 1)), (slot(2), used(2, 2))].into());
+    assert_eq!(
+        account.ledger,
+        [
+            (slot(0), expected),
+            (slot(1), used(1, 1)),
+            (slot(2), used(2, 2))
+        ]
+        .into()
+    );
 }
 
 #[test]
@@ -275,7 +411,10 @@ fn a_fork_takes_no_name_that_its_checkpoints_bear() {
     let other = fork(&three(), Vec::new());
     let account = other.env().account();
     for (name, fits) in [("main", false), ("main.1", false), ("main.2", true)] {
-        let event = other.stepper.forked(name.into(), Vec::new(), account.clone()).expect("a checkpoint");
+        let event = other
+            .stepper
+            .forked(name.into(), Vec::new(), account.clone())
+            .expect("a checkpoint");
         assert_eq!(other.stepper.clone().apply(&event).is_ok(), fits, "{name}");
     }
 }

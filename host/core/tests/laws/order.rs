@@ -19,17 +19,40 @@ use crate::script::{Address, Script};
 use crate::teams::{SCOPES, any_team, cases};
 use crate::view::{View, view};
 
-const WINDY: Weather = Weather { kills: 2, stops: 1, mail: 3, resumes: 2, change: Change::Nothing };
+const WINDY: Weather = Weather {
+    kills: 2,
+    stops: 1,
+    mail: 3,
+    resumes: 2,
+    change: Change::Nothing,
+};
 
 fn script(seed: u64) -> Script {
-    Script { seed, address: Address::Often, trouble: 20 }
+    Script {
+        seed,
+        address: Address::Often,
+        trouble: 20,
+    }
 }
 
 /// What a life looks like after each step and at each end.
 fn milestones(team: &Team, seed: u64, order: u64) -> Vec<(Status, View)> {
-    let life = Life::tell(team, script(seed), Weather { resumes: 2, ..Weather::default() }, order);
-    let stone = |event: &Event| matches!(event, Event::StepCommitted { .. } | Event::RunEnded { .. });
-    let all = life.log.iter().zip(&life.states).filter(|(event, _)| stone(event));
+    let life = Life::tell(
+        team,
+        script(seed),
+        Weather {
+            resumes: 2,
+            ..Weather::default()
+        },
+        order,
+    );
+    let stone =
+        |event: &Event| matches!(event, Event::StepCommitted { .. } | Event::RunEnded { .. });
+    let all = life
+        .log
+        .iter()
+        .zip(&life.states)
+        .filter(|(event, _)| stone(event));
     all.map(|(_, state)| (state.status, view(state))).collect()
 }
 
@@ -49,10 +72,20 @@ fn doers(event: &Event) -> Vec<RoleId> {
 }
 
 /// What everyone but the doers of an event can see.
-fn seen_by_others(env: &Environment, doers: &[RoleId]) -> BTreeMap<RoleId, (Vec<Mail>, Vec<MessageRef>, String)> {
-    let others = (0..env.roles.len() as u16).map(RoleId).filter(|id| !doers.contains(id));
-    let sight =
-        |id: RoleId| (env.role(id).mailbox.clone(), env.memory(id).collect(), format!("{:?}", env.role(id).scope));
+fn seen_by_others(
+    env: &Environment,
+    doers: &[RoleId],
+) -> BTreeMap<RoleId, (Vec<Mail>, Vec<MessageRef>, String)> {
+    let others = (0..env.roles.len() as u16)
+        .map(RoleId)
+        .filter(|id| !doers.contains(id));
+    let sight = |id: RoleId| {
+        (
+            env.role(id).mailbox.clone(),
+            env.memory(id).collect(),
+            format!("{:?}", env.role(id).scope),
+        )
+    };
     others.map(|id| (id, sight(id))).collect()
 }
 
@@ -60,13 +93,27 @@ fn seen_by_others(env: &Environment, doers: &[RoleId]) -> BTreeMap<RoleId, (Vec<
 fn scrambled(env: &Environment, id: RoleId) -> Environment {
     let mut env = env.clone();
     let secret = env.add(mail("a secret", "l0", &[]));
-    for (i, role) in env.roles.iter_mut().enumerate().filter(|(i, _)| *i != id.index()) {
+    for (i, role) in env
+        .roles
+        .iter_mut()
+        .enumerate()
+        .filter(|(i, _)| *i != id.index())
+    {
         role.mailbox = vec![Mail::together(secret)];
         role.memory.reverse();
         role.memory.push(secret);
         role.latest = Some(secret);
-        role.scope.insert("k0".into(), Json::from(serde_json::json!({ "secret of": i })));
-        if let Some(Activation { news, done, current, .. }) = &mut role.activation {
+        role.scope.insert(
+            "k0".into(),
+            Json::from(serde_json::json!({ "secret of": i })),
+        );
+        if let Some(Activation {
+            news,
+            done,
+            current,
+            ..
+        }) = &mut role.activation
+        {
             news.push(secret);
             current.journal.clear();
             done.iter_mut().for_each(|done| {

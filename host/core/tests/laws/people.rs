@@ -23,13 +23,30 @@ use crate::script::{Address, Script};
 use crate::teams::{any_team, cases, role, steady_team, team};
 use crate::view::view;
 
-const STORMY: Weather = Weather { kills: 3, stops: 2, mail: 2, resumes: 4, change: Change::Everything };
-const CURIOUS: People = People { asked: 40, patience: Patience::AnyTime };
-const PATIENT: People = People { asked: 40, patience: Patience::WhenQuiet };
+const STORMY: Weather = Weather {
+    kills: 3,
+    stops: 2,
+    mail: 2,
+    resumes: 4,
+    change: Change::Everything,
+};
+const CURIOUS: People = People {
+    asked: 40,
+    patience: Patience::AnyTime,
+};
+const PATIENT: People = People {
+    asked: 40,
+    patience: Patience::WhenQuiet,
+};
 
 /// Some of a team's roles are played by people.
 fn peopled(mut team: Team, who: u8) -> Team {
-    for (i, role) in team.roles.iter_mut().enumerate().filter(|(i, _)| who >> i & 1 == 1) {
+    for (i, role) in team
+        .roles
+        .iter_mut()
+        .enumerate()
+        .filter(|(i, _)| who >> i & 1 == 1)
+    {
         role.react = React::Human;
         role.actions.clear();
         role.watch.insert(format!("l{i}"));
@@ -38,7 +55,11 @@ fn peopled(mut team: Team, who: u8) -> Team {
 }
 
 fn script(seed: u64) -> Script {
-    Script { seed, address: Address::Often, trouble: 20 }
+    Script {
+        seed,
+        address: Address::Often,
+        trouble: 20,
+    }
 }
 
 /// A life in any weather, in which people answer at any time.
@@ -49,7 +70,9 @@ fn told(team: &Team, seed: u64, order: u64) -> Life {
 /// All requests that were ever opened, with what was asked.
 fn asked(life: &Life) -> BTreeMap<RequestId, String> {
     let opened = life.log.iter().filter_map(|event| match event {
-        Event::RequestOpened { request, .. } => Some((request.id.clone(), request.question.clone())),
+        Event::RequestOpened { request, .. } => {
+            Some((request.id.clone(), request.question.clone()))
+        }
         _ => None,
     });
     opened.collect()
@@ -168,23 +191,43 @@ fn json(value: impl Into<serde_json::Value>) -> Json {
 impl Hand {
     /// Lets a running call ask a person; `before` is how often it asked before.
     pub fn consult(&mut self, role: u16, before: u32, default: Option<Json>) -> RequestId {
-        let id = self.stepper.request_id(RoleId(role), before).expect("a running call");
+        let id = self
+            .stepper
+            .request_id(RoleId(role), before)
+            .expect("a running call");
         let (question, call) = ("how many?".into(), format!("call {before}"));
         let (schema, choices, expires_ms) = (None, Vec::new(), default.as_ref().map(|_| 5_000));
-        let request = Request { id: id.clone(), question, schema, choices, default, expires_ms, call };
-        let event = self.stepper.request_opened(RoleId(role), request).expect("a running call");
+        let request = Request {
+            id: id.clone(),
+            question,
+            schema,
+            choices,
+            default,
+            expires_ms,
+            call,
+        };
+        let event = self
+            .stepper
+            .request_opened(RoleId(role), request)
+            .expect("a running call");
         self.record(event);
         id
     }
 
     pub fn reply(&mut self, role: u16, answer: Answer) {
-        let event = self.stepper.request_answered(RoleId(role), answer).expect("an open request");
+        let event = self
+            .stepper
+            .request_answered(RoleId(role), answer)
+            .expect("an open request");
         self.record(event);
     }
 }
 
 fn one() -> Team {
-    team(vec![role("A", &[IDEA_LABEL], &["x", "y"]), role("B", &["y"], &["b"])])
+    team(vec![
+        role("A", &[IDEA_LABEL], &["x", "y"]),
+        role("B", &["y"], &["b"]),
+    ])
 }
 
 #[test]
@@ -195,7 +238,10 @@ fn an_answer_leads_on_from_where_it_was_asked_whatever_the_policy() {
         let call = life.call();
         life.ask(&call, "q", 5);
         let first = life.consult(0, 0, None);
-        assert_eq!((life.halt(), first.0.as_str()), (Status::Waiting, "ask-0-0-1-0"));
+        assert_eq!(
+            (life.halt(), first.0.as_str()),
+            (Status::Waiting, "ask-0-0-1-0")
+        );
         assert!(life.env().open, "the step goes on when the answer is there");
         life.resume(one(), policy);
         assert_eq!(life.halt(), Status::Waiting);
@@ -203,7 +249,10 @@ fn an_answer_leads_on_from_where_it_was_asked_whatever_the_policy() {
         life.resume(one(), policy);
         let call = life.call();
         assert_eq!((call.attempt, call.recorded.len()), (2, 2));
-        assert_eq!(Answer::recorded(&call.recorded[1].response), Some(Answer::Given(json(7))));
+        assert_eq!(
+            Answer::recorded(&call.recorded[1].response),
+            Some(Answer::Given(json(7)))
+        );
         assert_eq!(life.consult(0, 1, None).0, "ask-0-0-1-1");
         life.reply(0, Answer::Given(json(8)));
         let call = life.call();
@@ -221,14 +270,29 @@ fn a_question_without_an_answer_in_time_has_its_default_or_none() {
     life.call();
     life.consult(0, 0, Some(json(9)));
     let (_, request) = life.env().requests().next().expect("a request");
-    assert_eq!((request.is_over(4_999), request.is_over(5_000)), (false, true));
-    let other = life.stepper.request_answered(RoleId(0), Answer::Expired).expect("an event");
-    assert!(life.stepper.clone().apply(&other).is_err(), "it has a default");
+    assert_eq!(
+        (request.is_over(4_999), request.is_over(5_000)),
+        (false, true)
+    );
+    let other = life
+        .stepper
+        .request_answered(RoleId(0), Answer::Expired)
+        .expect("an event");
+    assert!(
+        life.stepper.clone().apply(&other).is_err(),
+        "it has a default"
+    );
     life.reply(0, request.lapse());
-    assert_eq!(life.call().recorded[0].response, json(serde_json::json!({ "by": "default", "value": 9 })));
+    assert_eq!(
+        life.call().recorded[0].response,
+        json(serde_json::json!({ "by": "default", "value": 9 }))
+    );
     life.consult(0, 1, None);
     life.reply(0, Answer::Expired);
-    assert_eq!(life.call().recorded[1].response, json(serde_json::json!({ "by": "nobody" })));
+    assert_eq!(
+        life.call().recorded[1].response,
+        json(serde_json::json!({ "by": "nobody" }))
+    );
 }
 
 #[test]
@@ -239,7 +303,10 @@ fn another_component_takes_back_what_the_old_one_asked() {
     assert_eq!(life.halt(), Status::Waiting);
     life.resume(one(), CallPolicy::Auto);
     let change = |part| Event::ComponentChanged {
-        slot: Slot { role: RoleId(0), part },
+        slot: Slot {
+            role: RoleId(0),
+            part,
+        },
         old: Some(Digest::from("build 0")),
         new: Digest::from("build 1"),
     };
@@ -253,8 +320,11 @@ fn another_component_takes_back_what_the_old_one_asked() {
 
 #[test]
 fn who_waits_holds_nobody_up_and_a_fault_outweighs_a_question() {
-    let mut team =
-        team(vec![role("A", &[IDEA_LABEL], &["a"]), role("B", &[IDEA_LABEL], &["b"]), role("C", &["b"], &["c"])]);
+    let mut team = team(vec![
+        role("A", &[IDEA_LABEL], &["a"]),
+        role("B", &[IDEA_LABEL], &["b"]),
+        role("C", &["b"], &["c"]),
+    ]);
     team.policy.on_fault = OnFault::Park;
     let mut life = Hand::start(team.clone());
     life.call();
@@ -281,7 +351,10 @@ fn mail_from_outside_is_handled_while_somebody_waits() {
     life.record(life.stepper.sent(crate::hand::mail("by the way", "y", &[])));
     life.resume(one(), CallPolicy::Auto);
     assert_eq!(life.act(Ok(says("b ok"))).role, RoleId(1));
-    assert_eq!((life.halt(), life.env().requests().count()), (Status::Waiting, 1));
+    assert_eq!(
+        (life.halt(), life.env().requests().count()),
+        (Status::Waiting, 1)
+    );
 }
 
 #[test]
@@ -301,16 +374,34 @@ fn a_human_role_asks_about_its_mail_and_publishes_the_answer_under_its_name() {
     life.act(Ok(says("b ok")));
     assert_eq!(life.halt(), Status::Waiting);
     let (id, request) = life.env().requests().next().expect("a request");
-    assert_eq!((id, request.id.0.as_str(), request.question.as_str()), (RoleId(2), "ask-1-2-0-0", "A: a ok\nB: b ok"));
-    assert!(life.stepper.request_answered(id, Answer::Expired).is_none(), "a person speaks for themselves");
+    assert_eq!(
+        (id, request.id.0.as_str(), request.question.as_str()),
+        (RoleId(2), "ask-1-2-0-0", "A: a ok\nB: b ok")
+    );
+    assert!(
+        life.stepper.request_answered(id, Answer::Expired).is_none(),
+        "a person speaks for themselves"
+    );
     life.resume(team(), CallPolicy::Fresh);
     assert_eq!(life.halt(), Status::Waiting);
-    life.reply(2, Answer::Given(json(serde_json::json!({ "approved": true }))));
+    life.reply(
+        2,
+        Answer::Given(json(serde_json::json!({ "approved": true }))),
+    );
     life.resume(team(), CallPolicy::Fresh);
     let news = life.act(Ok(says("c ok"))).news;
-    assert_eq!((news[0].content.as_str(), news[0].cause_by.as_str()), (r#"{"approved":true}"#, "Boss"));
-    assert_eq!(news[0].instruct.as_ref().map(|data| data.value.as_str()), Some(r#"{"approved":true}"#));
-    assert_eq!((life.halt(), news[0].id.0.as_str()), (Status::Done, "1-2-0"));
+    assert_eq!(
+        (news[0].content.as_str(), news[0].cause_by.as_str()),
+        (r#"{"approved":true}"#, "Boss")
+    );
+    assert_eq!(
+        news[0].instruct.as_ref().map(|data| data.value.as_str()),
+        Some(r#"{"approved":true}"#)
+    );
+    assert_eq!(
+        (life.halt(), news[0].id.0.as_str()),
+        (Status::Done, "1-2-0")
+    );
     assert_eq!(life.env().roles[2].memory.len(), 3);
 }
 
@@ -318,7 +409,10 @@ fn a_human_role_asks_about_its_mail_and_publishes_the_answer_under_its_name() {
 fn a_question_that_a_lower_limit_makes_idle_is_taken_back() {
     let chooser = |max_loop| {
         let mut chooser = role("C", &[IDEA_LABEL], &["x"]);
-        chooser.react = React::Choose { max_loop, thinker: Thinker::Component };
+        chooser.react = React::Choose {
+            max_loop,
+            thinker: Thinker::Component,
+        };
         team(vec![chooser])
     };
     let mut life = Hand::start(chooser(2));
@@ -336,9 +430,15 @@ fn whether_a_person_plays_a_role_is_part_of_the_shape() {
     let mut human = one();
     human.roles[1].react = React::Human;
     human.roles[1].actions.clear();
-    let (agent, human) = (Stepper::new(Arc::new(one()), Environment::new(&one())), Environment::new(&human));
+    let (agent, human) = (
+        Stepper::new(Arc::new(one()), Environment::new(&one())),
+        Environment::new(&human),
+    );
     let differences = agent.env().shape.differences(&human.shape);
-    assert!(differences.contains(&"react of `B` is human, saved by_order".to_owned()), "{differences:?}");
+    assert!(
+        differences.contains(&"react of `B` is human, saved by_order".to_owned()),
+        "{differences:?}"
+    );
 }
 
 #[test]
@@ -348,10 +448,19 @@ fn an_answer_is_served_to_the_attempt_that_waited_for_it_and_not_for_ever() {
         life.call();
         life.consult(0, 0, None);
         life.reply(0, Answer::Given(json(7)));
-        assert_eq!(life.act(Err(Fault::new(FaultKind::Trap, "unreachable"))).recorded.len(), 1);
+        assert_eq!(
+            life.act(Err(Fault::new(FaultKind::Trap, "unreachable")))
+                .recorded
+                .len(),
+            1
+        );
         life.resume(one(), policy);
         let again = life.call();
-        assert_eq!((again.attempt, again.recorded.len()), (3, 0), "{policy:?}: the same answer would only repeat it");
+        assert_eq!(
+            (again.attempt, again.recorded.len()),
+            (3, 0),
+            "{policy:?}: the same answer would only repeat it"
+        );
     }
 }
 
@@ -361,22 +470,37 @@ fn a_person_is_asked_before_the_calls_of_the_step_are_made() {
     boss.react = React::Human;
     let mut life = Hand::start(team(vec![role("A", &[IDEA_LABEL], &["a"]), boss]));
     assert_eq!(life.call().role, RoleId(0));
-    assert_eq!(life.env().requests().count(), 1, "they can think about it meanwhile");
+    assert_eq!(
+        life.env().requests().count(),
+        1,
+        "they can think about it meanwhile"
+    );
 }
 
 #[test]
 fn a_choice_and_the_action_it_leads_to_ask_under_names_of_their_own() {
     let mut chooser = role("C", &[IDEA_LABEL], &["x"]);
-    chooser.react = React::Choose { max_loop: 2, thinker: Thinker::Component };
+    chooser.react = React::Choose {
+        max_loop: 2,
+        thinker: Thinker::Component,
+    };
     let mut life = Hand::start(team(vec![chooser]));
     let mut names = Vec::new();
-    for result in [Finished::Chosen(0), says("x ok"), Finished::Chosen(0), says("x again")] {
+    for result in [
+        Finished::Chosen(0),
+        says("x ok"),
+        Finished::Chosen(0),
+        says("x again"),
+    ] {
         life.call();
         names.push(life.consult(0, 0, None).0);
         life.reply(0, Answer::Given(json(7)));
         life.act(Ok(result));
     }
-    assert_eq!(names, ["ask-0-0-0-0", "ask-0-0-1-0", "ask-0-0-2-0", "ask-0-0-3-0"]);
+    assert_eq!(
+        names,
+        ["ask-0-0-0-0", "ask-0-0-1-0", "ask-0-0-2-0", "ask-0-0-3-0"]
+    );
 }
 
 #[test]
@@ -388,7 +512,16 @@ fn a_request_may_have_been_asked_in_a_step_and_by_a_role_that_there_are() {
     let may = |id: &str| life.env().may_have_asked(id);
     assert!(may(&id.0), "it was, in this very step");
     assert!(may("ask-0-1-0-0"));
-    for other in ["ask-1-0-0-0", "ask-0-2-0-0", "ask-0-0-0", "ask-0-0-0-0-0", "ask-0-0-x-0", "0-0-0-0", "ask-", ""] {
+    for other in [
+        "ask-1-0-0-0",
+        "ask-0-2-0-0",
+        "ask-0-0-0",
+        "ask-0-0-0-0-0",
+        "ask-0-0-x-0",
+        "0-0-0-0",
+        "ask-",
+        "",
+    ] {
         assert!(!may(other), "{other}");
     }
 }

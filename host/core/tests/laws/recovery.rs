@@ -15,11 +15,25 @@ use crate::script::{Address, Script};
 use crate::teams::{any_team, cases, steady_team};
 use crate::view::view;
 
-const STORMY: Weather = Weather { kills: 4, stops: 3, mail: 0, resumes: 6, change: Change::Circumstances };
+const STORMY: Weather = Weather {
+    kills: 4,
+    stops: 3,
+    mail: 0,
+    resumes: 6,
+    change: Change::Circumstances,
+};
 
 /// A life that is resumed until it gets through everything.
 fn disturbed(team: &Team, seed: u64, order: u64) -> Life {
-    Life::tell(team, script(seed), Weather { resumes: 400, ..STORMY }, order)
+    Life::tell(
+        team,
+        script(seed),
+        Weather {
+            resumes: 400,
+            ..STORMY
+        },
+        order,
+    )
 }
 
 /// Every end of a call, with the invocation it ends and whether it succeeded.
@@ -56,12 +70,19 @@ fn remade(life: &Life) -> Vec<Remade<'_>> {
             made.push(call);
             all.push(Remade::Made(call));
         }
-        let Event::StepConflicted { writers, .. } = event else { continue };
+        let Event::StepConflicted { writers, .. } = event else {
+            continue;
+        };
         for writer in writers {
-            let activation = life.states[at].role(writer.role).activation.as_ref().expect("an activation");
+            let activation = life.states[at]
+                .role(writer.role)
+                .activation
+                .as_ref()
+                .expect("an activation");
             let (opened, kept) = (format!("run/{}/", activation.opened), activation.done.len());
-            let after =
-                made.iter().filter(|call| call.role == writer.role && call.idempotency_key.starts_with(&opened));
+            let after = made.iter().filter(|call| {
+                call.role == writer.role && call.idempotency_key.starts_with(&opened)
+            });
             let lost = after.filter(|call| call.outputs.len() > kept);
             all.extend(lost.map(|call| Remade::Forget(&call.idempotency_key)));
         }
@@ -71,7 +92,10 @@ fn remade(life: &Life) -> Vec<Remade<'_>> {
 
 fn retry(team: &Team, role: RoleId, work: Work) -> Retry {
     match work {
-        Work::Think { .. } | Work::Answer => Retry { retries: 0, backoff_ms: 0 },
+        Work::Think { .. } | Work::Answer => Retry {
+            retries: 0,
+            backoff_ms: 0,
+        },
         Work::Plan => team.role(role).actions[0].retry,
         Work::Act { action, .. } => team.role(role).action(action).retry,
     }
@@ -222,5 +246,9 @@ proptest! {
 }
 
 fn script(seed: u64) -> Script {
-    Script { seed, address: Address::Often, trouble: 30 }
+    Script {
+        seed,
+        address: Address::Often,
+        trouble: 30,
+    }
 }

@@ -13,11 +13,26 @@ use crate::life::{Change, Life, Weather};
 use crate::script::{Address, Script};
 use crate::teams::{self, any_team};
 
-const STORMY: Weather = Weather { kills: 3, stops: 2, mail: 3, resumes: 3, change: Change::Everything };
+const STORMY: Weather = Weather {
+    kills: 3,
+    stops: 2,
+    mail: 3,
+    resumes: 3,
+    change: Change::Everything,
+};
 
 /// A life in any weather.
 fn told(team: &Team, seed: u64, order: u64) -> Life {
-    Life::tell(team, Script { seed, address: Address::Often, trouble: 25 }, STORMY, order)
+    Life::tell(
+        team,
+        Script {
+            seed,
+            address: Address::Often,
+            trouble: 25,
+        },
+        STORMY,
+        order,
+    )
 }
 
 /// All states of a life that is read back: that before the first event, then that after each.
@@ -25,7 +40,9 @@ fn replay(team: &Arc<Team>, log: &[Event]) -> Vec<Environment> {
     let mut stepper = Stepper::new(team.clone(), Environment::new(team));
     let mut states = vec![stepper.env().clone()];
     for event in log {
-        stepper.apply(event).expect("what was recorded can be read back");
+        stepper
+            .apply(event)
+            .expect("what was recorded can be read back");
         states.push(stepper.env().clone());
     }
     states
@@ -33,10 +50,14 @@ fn replay(team: &Arc<Team>, log: &[Event]) -> Vec<Environment> {
 
 /// A state, written and read.
 pub fn read_back(state: &Environment) -> Environment {
-    let bytes =
-        postcard::to_allocvec(&(state.messages.iter().collect::<Vec<_>>(), state)).expect("a state can be written");
-    let (messages, env): (Vec<_>, Environment) = postcard::from_bytes(&bytes).expect("a state can be read");
-    Environment { messages: messages.into_iter().collect(), ..env }
+    let bytes = postcard::to_allocvec(&(state.messages.iter().collect::<Vec<_>>(), state))
+        .expect("a state can be written");
+    let (messages, env): (Vec<_>, Environment) =
+        postcard::from_bytes(&bytes).expect("a state can be read");
+    Environment {
+        messages: messages.into_iter().collect(),
+        ..env
+    }
 }
 
 proptest! {

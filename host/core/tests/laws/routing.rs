@@ -41,7 +41,9 @@ impl Post<'_> {
     fn role_named(&self, name: &str) -> Option<usize> {
         let roles = &self.team.roles;
         let by_name = roles.iter().position(|role| role.name == name);
-        let by_alias = roles.iter().position(|role| role.addresses.contains(&name.to_string()));
+        let by_alias = roles
+            .iter()
+            .position(|role| role.addresses.contains(&name.to_string()));
         by_name.or(by_alias)
     }
 
@@ -52,8 +54,17 @@ impl Post<'_> {
         let mut unknown: Vec<&String> = Vec::new();
         for name in names {
             if name == "<all>" {
-                let watching = |(_, role): &(usize, &strata_core::team::Role)| role.watch.contains(&message.cause_by);
-                receivers.extend(self.team.roles.iter().enumerate().filter(watching).map(|(i, _)| i));
+                let watching = |(_, role): &(usize, &strata_core::team::Role)| {
+                    role.watch.contains(&message.cause_by)
+                };
+                receivers.extend(
+                    self.team
+                        .roles
+                        .iter()
+                        .enumerate()
+                        .filter(watching)
+                        .map(|(i, _)| i),
+                );
             } else if name == "<self>" && from.is_some() {
                 receivers.extend(from);
             } else if let Some(role) = self.role_named(name) {
@@ -68,12 +79,18 @@ impl Post<'_> {
         }
         if from.is_some() && self.team.outside == Outside::Somebody {
             let is_join = |name: &&String| self.team.joins.iter().any(|join| join.id == **name);
-            let (joins, names): (Vec<&String>, Vec<&String>) = unknown.into_iter().partition(is_join);
+            let (joins, names): (Vec<&String>, Vec<&String>) =
+                unknown.into_iter().partition(is_join);
             let names: Vec<String> = names.into_iter().cloned().collect();
             unknown = joins;
-            self.leaving.extend((!names.is_empty()).then(|| (message.id.0.clone(), names)));
+            self.leaving
+                .extend((!names.is_empty()).then(|| (message.id.0.clone(), names)));
         }
-        self.dead.extend(unknown.into_iter().map(|name| (message.id.0.clone(), name.clone())));
+        self.dead.extend(
+            unknown
+                .into_iter()
+                .map(|name| (message.id.0.clone(), name.clone())),
+        );
         for receiver in receivers {
             self.boxes[receiver].push((message.id.0.clone(), false));
         }
@@ -92,8 +109,16 @@ impl Post<'_> {
 
     /// What a join would let go now: the places of messages in it.
     fn ripe(&self, join: usize, mode: Mode) -> Vec<usize> {
-        let oldest = |source: &RoleId| self.waiting[join].iter().position(|(from, _)| from == source);
-        let of_each: Vec<usize> = self.team.joins[join].from.iter().filter_map(oldest).collect();
+        let oldest = |source: &RoleId| {
+            self.waiting[join]
+                .iter()
+                .position(|(from, _)| from == source)
+        };
+        let of_each: Vec<usize> = self.team.joins[join]
+            .from
+            .iter()
+            .filter_map(oldest)
+            .collect();
         match mode {
             _ if mode != self.team.joins[join].mode => Vec::new(),
             Mode::All if of_each.len() < self.team.joins[join].from.len() => Vec::new(),
@@ -102,7 +127,8 @@ impl Post<'_> {
                 let of = |source: &RoleId| {
                     let source = *source;
                     let all = self.waiting[join].iter().enumerate();
-                    all.filter(move |(_, (from, _))| *from == source).map(|(at, _)| at)
+                    all.filter(move |(_, (from, _))| *from == source)
+                        .map(|(at, _)| at)
                 };
                 self.team.joins[join].from.iter().flat_map(of).collect()
             }
@@ -111,25 +137,36 @@ impl Post<'_> {
     }
 
     fn can_fire(&self, modes: &[Mode]) -> bool {
-        (0..self.team.joins.len()).any(|join| modes.iter().any(|mode| !self.ripe(join, *mode).is_empty()))
+        (0..self.team.joins.len())
+            .any(|join| modes.iter().any(|mode| !self.ripe(join, *mode).is_empty()))
     }
 
     /// Lets the first join of these modes fire that can.
     fn fire(&mut self, modes: &[Mode]) -> bool {
         for join in 0..self.team.joins.len() {
-            let places: Vec<usize> = modes.iter().flat_map(|mode| self.ripe(join, *mode)).collect();
+            let places: Vec<usize> = modes
+                .iter()
+                .flat_map(|mode| self.ripe(join, *mode))
+                .collect();
             if places.is_empty() {
                 continue;
             }
-            let gone: Vec<(RoleId, String)> = places.iter().map(|at| self.waiting[join][*at].clone()).collect();
+            let gone: Vec<(RoleId, String)> = places
+                .iter()
+                .map(|at| self.waiting[join][*at].clone())
+                .collect();
             self.waiting[join].retain(|held| !gone.contains(held));
             let to = &self.team.joins[join].to;
             for (from, id) in gone {
                 match (self.role_named(to), self.team.groups.get(to)) {
                     (Some(role), _) => self.pass(role, join, &id),
-                    (None, Some(members)) => members.iter().for_each(|member| self.pass(member.index(), join, &id)),
+                    (None, Some(members)) => members
+                        .iter()
+                        .for_each(|member| self.pass(member.index(), join, &id)),
                     (None, None) => {
-                        let next = self.join_for(to, Some(from.index())).expect("joins lead somewhere");
+                        let next = self
+                            .join_for(to, Some(from.index()))
+                            .expect("joins lead somewhere");
                         if !self.waiting[next].contains(&(from, id.clone())) {
                             self.waiting[next].push((from, id));
                         }
@@ -149,21 +186,37 @@ impl Post<'_> {
 
     /// Whether nobody has anything to read or to finish, and nothing is on its way out.
     fn is_quiet(&self) -> bool {
-        self.boxes.iter().all(Vec::is_empty) && self.taken.iter().all(Vec::is_empty) && self.leaving.is_empty()
+        self.boxes.iter().all(Vec::is_empty)
+            && self.taken.iter().all(Vec::is_empty)
+            && self.leaving.is_empty()
     }
 
     /// Takes the mail of one activation out of a mailbox.
     fn take(&mut self, role: usize) {
         let mail = &mut self.boxes[role];
-        let end = if mail[0].1 { 1 } else { mail.iter().position(|(_, alone)| *alone).unwrap_or(mail.len()) };
+        let end = if mail[0].1 {
+            1
+        } else {
+            mail.iter()
+                .position(|(_, alone)| *alone)
+                .unwrap_or(mail.len())
+        };
         self.taken[role] = mail.drain(..end).map(|(id, _)| id).collect();
     }
 
     /// Delivers what a role published. `answers` are the legs of the mail it answers.
     fn publish(&mut self, message: &Message, from: usize, answers: Vec<Hop>) {
-        let draft = self.drafts.get(&message.content).cloned().unwrap_or_default();
+        let draft = self
+            .drafts
+            .get(&message.content)
+            .cloned()
+            .unwrap_or_default();
         let mut legs: Vec<Hop> = Vec::new();
-        for leg in if draft.route.is_empty() { answers } else { draft.route.clone() } {
+        for leg in if draft.route.is_empty() {
+            answers
+        } else {
+            draft.route.clone()
+        } {
             if !legs.contains(&leg) {
                 legs.push(leg);
             }
@@ -172,7 +225,12 @@ impl Post<'_> {
         let mine: Vec<Hop> = legs.iter().filter(|leg| own(leg)).cloned().collect();
         let rest: Vec<Hop> = legs.iter().filter(|leg| !own(leg)).cloned().collect();
         self.legs.insert(message.id.0.clone(), rest);
-        let edges: Vec<_> = self.team.routes.iter().filter(|route| route.from.index() == from).collect();
+        let edges: Vec<_> = self
+            .team
+            .routes
+            .iter()
+            .filter(|route| route.from.index() == from)
+            .collect();
         let names: Vec<String> = if !draft.to.is_empty() {
             draft.to
         } else if !mine.is_empty() {
@@ -182,7 +240,11 @@ impl Post<'_> {
                 Some(when) => when.holds(message, &mut WorkBudget::default()) == Ok(true),
                 None => true,
             };
-            edges.iter().filter_map(|edge| edge.arms.iter().find(holds)).flat_map(|arm| arm.to.clone()).collect()
+            edges
+                .iter()
+                .filter_map(|edge| edge.arms.iter().find(holds))
+                .flat_map(|arm| arm.to.clone())
+                .collect()
         } else {
             vec!["<all>".into()]
         };
@@ -195,33 +257,63 @@ impl Post<'_> {
     fn follow(&mut self, event: &Event, before: &Environment) {
         match event {
             Event::MessageSent { message, .. } => {
-                self.legs.insert(message.id.0.clone(), message.route.clone());
+                self.legs
+                    .insert(message.id.0.clone(), message.route.clone());
                 self.deliver(message, None, &message.send_to);
             }
             Event::HandedOver { id } => assert_eq!(self.leaving.remove(0).0, id.0),
             Event::StepStarted { roles, .. } => {
-                for id in roles.iter().filter(|id| before.role(**id).activation.is_none()) {
+                for id in roles
+                    .iter()
+                    .filter(|id| before.role(**id).activation.is_none())
+                {
                     self.take(id.index());
                 }
             }
             Event::JoinReleased { .. } => {
-                assert!(self.is_quiet() && self.fire(&[Mode::Active]), "an active join fires when all is quiet");
+                assert!(
+                    self.is_quiet() && self.fire(&[Mode::Active]),
+                    "an active join fires when all is quiet"
+                );
                 while self.fire(&[Mode::All, Mode::Any]) {}
             }
-            Event::RunEnded { status: Status::Done | Status::Stalled, .. } => assert!(self.is_quiet()),
+            Event::RunEnded {
+                status: Status::Done | Status::Stalled,
+                ..
+            } => assert!(self.is_quiet()),
             Event::CallFinished { result, .. } => {
-                self.drafts.extend(drafts(result).into_iter().map(|draft| (draft.content.clone(), draft.clone())));
+                self.drafts.extend(
+                    drafts(result)
+                        .into_iter()
+                        .map(|draft| (draft.content.clone(), draft.clone())),
+                );
             }
             Event::StepCommitted { .. } => {
-                for (id, activation) in before.activations().filter(|(_, a)| a.phase == Phase::Complete) {
+                for (id, activation) in before
+                    .activations()
+                    .filter(|(_, a)| a.phase == Phase::Complete)
+                {
                     let taken = std::mem::take(&mut self.taken[id.index()]);
                     let emissions = activation.done.iter().flat_map(|done| &done.emissions);
                     for emission in emissions {
-                        self.publish(&before.message(emission.message).clone(), id.index(), Vec::new());
+                        self.publish(
+                            &before.message(emission.message).clone(),
+                            id.index(),
+                            Vec::new(),
+                        );
                     }
                     if let Some(last) = activation.done.last() {
-                        let answers = taken.iter().filter_map(|id| self.legs.get(id)).flatten().cloned().collect();
-                        self.publish(&before.message(last.output.message).clone(), id.index(), answers);
+                        let answers = taken
+                            .iter()
+                            .filter_map(|id| self.legs.get(id))
+                            .flatten()
+                            .cloned()
+                            .collect();
+                        self.publish(
+                            &before.message(last.output.message).clone(),
+                            id.index(),
+                            answers,
+                        );
                     }
                 }
             }

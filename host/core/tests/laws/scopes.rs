@@ -17,22 +17,47 @@ use crate::teams::{any_team, cases};
 
 /// What the roles that completed the step wrote, in order.
 fn writes(env: &Environment) -> Vec<(RoleId, &Write)> {
-    let complete = env.activations().filter(|(_, activation)| activation.phase == Phase::Complete);
-    complete.flat_map(|(id, a)| a.done.iter().flat_map(move |done| done.writes.iter().map(move |w| (id, w)))).collect()
+    let complete = env
+        .activations()
+        .filter(|(_, activation)| activation.phase == Phase::Complete);
+    complete
+        .flat_map(|(id, a)| {
+            a.done
+                .iter()
+                .flat_map(move |done| done.writes.iter().map(move |w| (id, w)))
+        })
+        .collect()
 }
 
 /// Who wrote each key of the scopes in which only one role may.
 fn claims(env: &Environment) -> BTreeMap<(&str, &str), BTreeSet<RoleId>> {
     let mut claims: BTreeMap<_, BTreeSet<RoleId>> = BTreeMap::new();
     for (id, write) in writes(env) {
-        if write.scope != "role" && env.rules.scopes.get(&write.scope).copied().flatten().is_none() {
-            claims.entry((write.scope.as_str(), write.key.as_str())).or_default().insert(id);
+        if write.scope != "role"
+            && env
+                .rules
+                .scopes
+                .get(&write.scope)
+                .copied()
+                .flatten()
+                .is_none()
+        {
+            claims
+                .entry((write.scope.as_str(), write.key.as_str()))
+                .or_default()
+                .insert(id);
         }
     }
     claims
 }
 
-const WINDY: Weather = Weather { kills: 1, stops: 1, mail: 2, resumes: 3, change: Change::Everything };
+const WINDY: Weather = Weather {
+    kills: 1,
+    stops: 1,
+    mail: 2,
+    resumes: 3,
+    change: Change::Everything,
+};
 
 proptest! {
     #![proptest_config(cases(128))]

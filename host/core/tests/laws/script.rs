@@ -49,7 +49,9 @@ impl Script {
     /// The host calls of an attempt: the same requests in every attempt, until it goes another way.
     pub fn requests(&self, call: &Invocation) -> Vec<String> {
         let mut dice = Dice::new(self.seed, &format!("calls {}", call.seed));
-        let mut requests: Vec<String> = (0..dice.below(3)).map(|_| format!("q{}", dice.below(2))).collect();
+        let mut requests: Vec<String> = (0..dice.below(3))
+            .map(|_| format!("q{}", dice.below(2)))
+            .collect();
         if dice.chance(20) {
             requests.push(format!("only {}", call.attempt));
         }
@@ -60,14 +62,28 @@ impl Script {
     pub fn answer(&self, request: &str) -> HostCall {
         let cost = Usd(Dice::new(self.seed, request).below(4) as u64);
         let (request, response, outcome) = (request.into(), Json::null(), Outcome::Answered);
-        HostCall { kind: HostCallKind::Llm, request, response, cost, tokens: cost.0, outcome, finish: None }
+        HostCall {
+            kind: HostCallKind::Llm,
+            request,
+            response,
+            cost,
+            tokens: cost.0,
+            outcome,
+            finish: None,
+        }
     }
 
     /// What a call asks people: the same in every attempt.
     pub fn questions(&self, asked: u64, call: &Invocation) -> Vec<String> {
         let mut dice = Dice::new(self.seed, &format!("people {}", call.idempotency_key));
-        let count = if dice.chance(asked) { 1 + dice.below(2) } else { 0 };
-        (0..count).map(|_| format!("person {}", dice.below(2))).collect()
+        let count = if dice.chance(asked) {
+            1 + dice.below(2)
+        } else {
+            0
+        };
+        (0..count)
+            .map(|_| format!("person {}", dice.below(2)))
+            .collect()
     }
 
     /// A request. Its default is what people answer it, too; that depends on where it is asked.
@@ -87,18 +103,32 @@ impl Script {
     /// How an attempt fails; none when it succeeds.
     fn failure(&self, role: &Role, call: &Invocation) -> Option<Result<Finished, Fault>> {
         let mut dice = Dice::new(self.seed, &format!("trouble {}", call.seed));
-        let bad = if dice.chance(self.trouble) { 1 + dice.below(3) as u32 } else { 0 };
+        let bad = if dice.chance(self.trouble) {
+            1 + dice.below(3) as u32
+        } else {
+            0
+        };
         if call.attempt > bad {
             return None;
         }
         let mut dice = Dice::new(self.seed, &format!("{} {}", call.attempt, call.seed));
         match call.work {
-            Work::Think { .. } if dice.chance(30) => {
-                Some(Ok(Finished::Chosen(*dice.pick(&[-2, i32::MIN, i32::MAX, role.actions.len() as i32]))))
-            }
+            Work::Think { .. } if dice.chance(30) => Some(Ok(Finished::Chosen(*dice.pick(&[
+                -2,
+                i32::MIN,
+                i32::MAX,
+                role.actions.len() as i32,
+            ])))),
             Work::Plan if dice.chance(30) => {
-                let tasks = vec![Task { text: "x".into(), action: Some("nobody's".into()) }];
-                Some(Ok(Finished::Planned { tasks, emissions: Vec::new(), writes: Vec::new() }))
+                let tasks = vec![Task {
+                    text: "x".into(),
+                    action: Some("nobody's".into()),
+                }];
+                Some(Ok(Finished::Planned {
+                    tasks,
+                    emissions: Vec::new(),
+                    writes: Vec::new(),
+                }))
             }
             _ => {
                 let kind = *dice.pick(&FaultKind::ALL);
@@ -135,10 +165,21 @@ impl Script {
 
     /// Everything a call can see, as text.
     fn sight(&self, stepper: &Stepper, call: &Invocation) -> String {
-        let text = |message: &Message| format!("{} {} {:?};", message.id, message.content, message.instruct);
-        let mut sight: String = call.news.iter().chain(&call.outputs).map(|message| text(message)).collect();
+        let text = |message: &Message| {
+            format!("{} {} {:?};", message.id, message.content, message.instruct)
+        };
+        let mut sight: String = call
+            .news
+            .iter()
+            .chain(&call.outputs)
+            .map(|message| text(message))
+            .collect();
         let (team, env) = (stepper.team(), stepper.env());
-        for message in env.remembered(call.role, None, 3).iter().chain(&env.remembered(call.role, Some("l0"), 2)) {
+        for message in env
+            .remembered(call.role, None, 3)
+            .iter()
+            .chain(&env.remembered(call.role, Some("l0"), 2))
+        {
             sight += &text(message);
         }
         for scope in SCOPES.iter().copied().chain([ROLE_SCOPE]) {
@@ -153,7 +194,12 @@ impl Script {
 
     fn tasks(&self, dice: &mut Dice, role: &Role) -> Vec<Task> {
         // A planner without workers plans nothing: what it planned nobody could do.
-        let workers: Vec<_> = role.actions.iter().skip(1).map(|action| action.name.clone()).collect();
+        let workers: Vec<_> = role
+            .actions
+            .iter()
+            .skip(1)
+            .map(|action| action.name.clone())
+            .collect();
         let count = if workers.is_empty() { 0 } else { dice.below(4) };
         let task = |i: usize, dice: &mut Dice| Task {
             text: format!("task {i}"),
@@ -163,7 +209,11 @@ impl Script {
     }
 
     fn emissions(&self, dice: &mut Dice, call: &Invocation, seen: u64) -> Vec<Draft> {
-        let count = if dice.chance(40) { 1 + dice.below(2) } else { 0 };
+        let count = if dice.chance(40) {
+            1 + dice.below(2)
+        } else {
+            0
+        };
         (0..count)
             .map(|i| {
                 let mut draft = self.draft(dice, format!("{} emits {i} {seen:x}", call.seed));
@@ -176,17 +226,24 @@ impl Script {
     }
 
     fn draft(&self, dice: &mut Dice, content: String) -> Draft {
-        let mut draft = Draft { content, ..Draft::default() };
+        let mut draft = Draft {
+            content,
+            ..Draft::default()
+        };
         if dice.chance(20) {
             draft.data = Some(Json::from(serde_json::Value::from(dice.below(9))));
         }
         if self.address == Address::Often && dice.chance(30) {
-            draft.to = (0..1 + dice.below(3)).map(|_| (*dice.pick(&NAMES)).into()).collect();
+            draft.to = (0..1 + dice.below(3))
+                .map(|_| (*dice.pick(&NAMES)).into())
+                .collect();
         }
         if self.address == Address::Often && dice.chance(20) {
             let leg = |dice: &mut Dice| Hop {
                 from: (*dice.pick(&NAMES)).into(),
-                to: (0..1 + dice.below(2)).map(|_| (*dice.pick(&NAMES)).into()).collect(),
+                to: (0..1 + dice.below(2))
+                    .map(|_| (*dice.pick(&NAMES)).into())
+                    .collect(),
             };
             draft.route = (0..1 + dice.below(3)).map(|_| leg(dice)).collect();
         }
@@ -196,17 +253,33 @@ impl Script {
 
 fn writes(dice: &mut Dice, scopes: &[&str], (call, seen): (&Invocation, u64)) -> Vec<Write> {
     let write = |dice: &mut Dice| {
-        let scope = if scopes.is_empty() || dice.chance(40) { ROLE_SCOPE } else { *dice.pick(scopes) };
+        let scope = if scopes.is_empty() || dice.chance(40) {
+            ROLE_SCOPE
+        } else {
+            *dice.pick(scopes)
+        };
         let value = match dice.below(4) {
             0 => serde_json::json!(seen % 100),
             1 => serde_json::json!([seen % 100]),
             2 => serde_json::json!({ format!("f{}", seen % 2): dice.below(9) }),
             _ => serde_json::json!(format!("by {:?}", call.role)),
         };
-        let change = if dice.chance(15) { Change::Delete } else { Change::Set(Json::from(value)) };
-        Write { scope: scope.into(), key: format!("k{}", dice.below(3)), change }
+        let change = if dice.chance(15) {
+            Change::Delete
+        } else {
+            Change::Set(Json::from(value))
+        };
+        Write {
+            scope: scope.into(),
+            key: format!("k{}", dice.below(3)),
+            change,
+        }
     };
-    let count = if dice.chance(50) { 1 + dice.below(3) } else { 0 };
+    let count = if dice.chance(50) {
+        1 + dice.below(3)
+    } else {
+        0
+    };
     (0..count).map(|_| write(dice)).collect()
 }
 
@@ -215,6 +288,8 @@ pub fn drafts(result: &Finished) -> Vec<&Draft> {
     match result {
         Finished::Chosen(_) => Vec::new(),
         Finished::Planned { emissions, .. } => emissions.iter().collect(),
-        Finished::Returned { output, emissions, .. } => emissions.iter().chain([output]).collect(),
+        Finished::Returned {
+            output, emissions, ..
+        } => emissions.iter().chain([output]).collect(),
     }
 }

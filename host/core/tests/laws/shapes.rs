@@ -13,7 +13,10 @@ use crate::hand::{Hand, says};
 use crate::teams::{edge, role, team};
 
 fn saved() -> Team {
-    let mut team = team(vec![role("A", &[IDEA_LABEL], &["p", "q"]), role("B", &["q"], &["x"])]);
+    let mut team = team(vec![
+        role("A", &[IDEA_LABEL], &["p", "q"]),
+        role("B", &["q"], &["x"]),
+    ]);
     team.groups.insert("g".into(), vec![RoleId(0), RoleId(1)]);
     team.routes = vec![edge(0, &["B"]), edge(1, &["A"])];
     team
@@ -23,7 +26,10 @@ fn saved() -> Team {
 fn check(mend: fn(&mut Team), expected: &[&str]) {
     let mut mended = saved();
     mend(&mut mended);
-    assert_eq!(Shape::of(&saved()).differences(&Shape::of(&mended)), expected);
+    assert_eq!(
+        Shape::of(&saved()).differences(&Shape::of(&mended)),
+        expected
+    );
 }
 
 #[test]
@@ -38,14 +44,38 @@ fn a_team_that_differs_is_told_how() {
             "route from `B` to [`A`] is missing",
         ],
     );
-    check(|team| team.roles[0].actions.swap(0, 1), &["actions of `A` are [`q`, `p`], saved [`p`, `q`]"]);
-    check(|team| team.roles[1].watch.extend(["p".into()]), &["watch of `B` is [`p`, `q`], saved [`q`]"]);
-    check(|team| team.roles[0].react = React::PlanAndAct, &["react of `A` is plan_and_act, saved by_order"]);
-    check(|team| drop(team.groups.remove("g")), &["group `g` is missing"]);
-    check(|team| drop(team.groups.insert("h".into(), Vec::new())), &["group `h` is new"]);
-    check(|team| team.routes.truncate(1), &["route from `B` to [`A`] is missing"]);
-    check(|team| team.routes.swap(0, 1), &["routes are in another order"]);
-    check(|team| team.routes.push(edge(0, &["A"])), &["route from `A` to [`A`] is new"]);
+    check(
+        |team| team.roles[0].actions.swap(0, 1),
+        &["actions of `A` are [`q`, `p`], saved [`p`, `q`]"],
+    );
+    check(
+        |team| team.roles[1].watch.extend(["p".into()]),
+        &["watch of `B` is [`p`, `q`], saved [`q`]"],
+    );
+    check(
+        |team| team.roles[0].react = React::PlanAndAct,
+        &["react of `A` is plan_and_act, saved by_order"],
+    );
+    check(
+        |team| drop(team.groups.remove("g")),
+        &["group `g` is missing"],
+    );
+    check(
+        |team| drop(team.groups.insert("h".into(), Vec::new())),
+        &["group `h` is new"],
+    );
+    check(
+        |team| team.routes.truncate(1),
+        &["route from `B` to [`A`] is missing"],
+    );
+    check(
+        |team| team.routes.swap(0, 1),
+        &["routes are in another order"],
+    );
+    check(
+        |team| team.routes.push(edge(0, &["A"])),
+        &["route from `A` to [`A`] is new"],
+    );
 }
 
 #[test]
@@ -68,8 +98,19 @@ fn what_may_change_is_no_difference() {
     check(|_| (), &[]);
     check(|team| team.roles[0].profile = "another job".into(), &[]);
     check(|team| team.roles[0].goal = "another goal".into(), &[]);
-    check(|team| team.roles[0].actions[0].retry = Retry { retries: 9, backoff_ms: 9 }, &[]);
-    check(|team| team.scopes.extend([("s".into(), Some(Reducer::Add))]), &[]);
+    check(
+        |team| {
+            team.roles[0].actions[0].retry = Retry {
+                retries: 9,
+                backoff_ms: 9,
+            }
+        },
+        &[],
+    );
+    check(
+        |team| team.scopes.extend([("s".into(), Some(Reducer::Add))]),
+        &[],
+    );
     check(|team| team.policy.on_fault = OnFault::Park, &[]);
     check(|team| team.policy.budget = Some(Usd(1)), &[]);
     let chooser = |max_loop, thinker| {
@@ -79,7 +120,11 @@ fn what_may_change_is_no_difference() {
     };
     let before = chooser(1, Thinker::Model);
     for after in [chooser(2, Thinker::Model), chooser(1, Thinker::OnlyAction)] {
-        assert!(Shape::of(&before).differences(&Shape::of(&after)).is_empty());
+        assert!(
+            Shape::of(&before)
+                .differences(&Shape::of(&after))
+                .is_empty()
+        );
         assert_ne!(Rules::of(&before), Rules::of(&after));
     }
 }
@@ -104,15 +149,54 @@ fn keys(react: React, results: &[Finished], expected: &[&str]) {
 
 #[test]
 fn a_key_names_run_step_role_and_index_and_tells_repeated_calls_apart() {
-    keys(React::ByOrder, &[says("a"), says("b")], &["run/0/W/0", "run/0/W/1"]);
-    let choose = React::Choose { max_loop: 2, thinker: Thinker::Component };
-    let chosen = [Finished::Chosen(1), says("b"), Finished::Chosen(1), says("b")];
-    keys(choose, &chosen, &["run/0/W/think/0", "run/0/W/1/0", "run/0/W/think/1", "run/0/W/1/1"]);
+    keys(
+        React::ByOrder,
+        &[says("a"), says("b")],
+        &["run/0/W/0", "run/0/W/1"],
+    );
+    let choose = React::Choose {
+        max_loop: 2,
+        thinker: Thinker::Component,
+    };
+    let chosen = [
+        Finished::Chosen(1),
+        says("b"),
+        Finished::Chosen(1),
+        says("b"),
+    ];
+    keys(
+        choose,
+        &chosen,
+        &[
+            "run/0/W/think/0",
+            "run/0/W/1/0",
+            "run/0/W/think/1",
+            "run/0/W/1/1",
+        ],
+    );
     // The only action is chosen without asking, as often as the loop limit says.
-    let only = React::Choose { max_loop: 2, thinker: Thinker::OnlyAction };
-    keys(only, &[says("a"), says("a")], &["run/0/W/0/0", "run/0/W/0/1"]);
-    let task = |text: &str| Task { text: text.into(), action: None };
+    let only = React::Choose {
+        max_loop: 2,
+        thinker: Thinker::OnlyAction,
+    };
+    keys(
+        only,
+        &[says("a"), says("a")],
+        &["run/0/W/0/0", "run/0/W/0/1"],
+    );
+    let task = |text: &str| Task {
+        text: text.into(),
+        action: None,
+    };
     let tasks = vec![task("t1"), task("t2")];
-    let plan = Finished::Planned { tasks, emissions: Vec::new(), writes: Vec::new() };
-    keys(React::PlanAndAct, &[plan, says("1"), says("2")], &["run/0/W/0", "run/0/W/1/0", "run/0/W/1/1"]);
+    let plan = Finished::Planned {
+        tasks,
+        emissions: Vec::new(),
+        writes: Vec::new(),
+    };
+    keys(
+        React::PlanAndAct,
+        &[plan, says("1"), says("2")],
+        &["run/0/W/0", "run/0/W/1/0", "run/0/W/1/1"],
+    );
 }

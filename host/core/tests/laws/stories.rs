@@ -17,15 +17,25 @@ fn trap() -> Result<Finished, Fault> {
 }
 
 fn contents(life: &Hand, role: u16) -> Vec<String> {
-    life.env().remembered(RoleId(role), None, 9).iter().map(|message| message.content.clone()).collect()
+    life.env()
+        .remembered(RoleId(role), None, 9)
+        .iter()
+        .map(|message| message.content.clone())
+        .collect()
 }
 
 fn news(call: &Invocation) -> Vec<&str> {
-    call.news.iter().map(|message| message.content.as_str()).collect()
+    call.news
+        .iter()
+        .map(|message| message.content.as_str())
+        .collect()
 }
 
 fn pair() -> Team {
-    team(vec![role("A", &[IDEA_LABEL], &["p"]), role("B", &["p"], &["x", "y"])])
+    team(vec![
+        role("A", &[IDEA_LABEL], &["p"]),
+        role("B", &["p"], &["x", "y"]),
+    ])
 }
 
 #[test]
@@ -35,7 +45,11 @@ fn a_role_resumes_at_its_failed_action_and_remembers_what_it_handled_and_did() {
     life.act(Ok(says("x ok")));
     life.act(trap());
     assert_eq!(life.halt(), Status::Failed);
-    assert_eq!(contents(&life, 1), ["x ok"], "what it is being told is not remembered yet");
+    assert_eq!(
+        contents(&life, 1),
+        ["x ok"],
+        "what it is being told is not remembered yet"
+    );
     assert_eq!(life.env().buffer(RoleId(1)).count(), 1);
     life.resume(pair(), CallPolicy::Auto);
     let again = life.act(Ok(says("y ok")));
@@ -54,7 +68,11 @@ fn memory_is_asked_for_by_number_and_label() {
     life.act(Ok(says("y ok")));
     let check = |label, limit, expected: &[&str]| {
         let found = life.env().remembered(RoleId(1), label, limit);
-        assert_eq!(found.iter().map(|m| m.content.as_str()).collect::<Vec<_>>(), expected, "{label:?} {limit}");
+        assert_eq!(
+            found.iter().map(|m| m.content.as_str()).collect::<Vec<_>>(),
+            expected,
+            "{label:?} {limit}"
+        );
     };
     check(None, 2, &["x ok", "y ok"]);
     check(None, 0, &[]);
@@ -69,8 +87,15 @@ fn emissions_come_before_the_output_and_earlier_outputs_stay_private() {
         role("B", &["memo"], &["b"]),
         role("C", &["p", "q"], &["c"]),
     ]));
-    let memo = Draft { cause_by: Some("memo".into()), ..draft("note", &[]) };
-    life.act(Ok(Finished::Returned { output: draft("p ok", &[]), emissions: vec![memo], writes: Vec::new() }));
+    let memo = Draft {
+        cause_by: Some("memo".into()),
+        ..draft("note", &[])
+    };
+    life.act(Ok(Finished::Returned {
+        output: draft("p ok", &[]),
+        emissions: vec![memo],
+        writes: Vec::new(),
+    }));
     life.act(Ok(says("q ok")));
     assert_eq!(news(&life.act(Ok(says("b")))), ["note"]);
     assert_eq!(news(&life.act(Ok(says("c")))), ["q ok"]);
@@ -82,15 +107,25 @@ fn emissions_come_before_the_output_and_earlier_outputs_stay_private() {
 fn choices_are_followed_until_minus_one_or_the_limit() {
     let check = |max_loop, choices: &[i32], acts: &[u16]| {
         let mut chooser = role("C", &[IDEA_LABEL], &["x", "y", "z"]);
-        chooser.react = React::Choose { max_loop, thinker: Thinker::Model };
+        chooser.react = React::Choose {
+            max_loop,
+            thinker: Thinker::Model,
+        };
         let mut life = Hand::start(team(vec![chooser]));
         let (mut choices, mut done) = (choices.iter(), Vec::new());
         while !life.env().is_quiet() {
             let Some(call) = life.next_call() else { break };
             match call.work {
                 Work::Think { round } => {
-                    assert_eq!((round as usize, call.digest), (done.len(), None), "the host itself thinks");
-                    life.end(call.role, Ok(Finished::Chosen(*choices.next().expect("one more choice"))));
+                    assert_eq!(
+                        (round as usize, call.digest),
+                        (done.len(), None),
+                        "the host itself thinks"
+                    );
+                    life.end(
+                        call.role,
+                        Ok(Finished::Chosen(*choices.next().expect("one more choice"))),
+                    );
                 }
                 Work::Act { action, .. } => {
                     done.push(action.0);
@@ -99,7 +134,10 @@ fn choices_are_followed_until_minus_one_or_the_limit() {
                 Work::Plan | Work::Answer => panic!("nobody plans"),
             }
         }
-        assert_eq!((life.halt(), done.as_slice(), choices.len()), (Status::Done, acts, 0));
+        assert_eq!(
+            (life.halt(), done.as_slice(), choices.len()),
+            (Status::Done, acts, 0)
+        );
     };
     check(5, &[1, 0, -1], &[1, 0]);
     check(2, &[1, 0], &[1, 0]);
@@ -115,20 +153,34 @@ fn a_plan_goes_on_at_its_task() {
         team(vec![planner])
     };
     let mut life = Hand::start(planner());
-    let task = |text: &str, action: Option<&str>| Task { text: text.into(), action: action.map(String::from) };
+    let task = |text: &str, action: Option<&str>| Task {
+        text: text.into(),
+        action: action.map(String::from),
+    };
     let tasks = vec![task("t1", None), task("t2", Some("v")), task("t3", None)];
-    let plan = life.act(Ok(Finished::Planned { tasks, emissions: Vec::new(), writes: Vec::new() }));
+    let plan = life.act(Ok(Finished::Planned {
+        tasks,
+        emissions: Vec::new(),
+        writes: Vec::new(),
+    }));
     assert_eq!(plan.work, Work::Plan);
     life.act(Ok(says("t1 ok")));
     life.call();
     // Killed: what was running is gone.
     life.resume(planner(), CallPolicy::Auto);
     let second = life.act(Ok(says("t2 ok")));
-    let act = |action, task| Work::Act { action: ActionId(action), task: Some(task) };
+    let act = |action, task| Work::Act {
+        action: ActionId(action),
+        task: Some(task),
+    };
     assert_eq!((second.work, second.attempt), (act(1, 1), 2));
     assert_eq!(second.task.map(|task| task.text).as_deref(), Some("t2"));
     let third = life.act(Ok(says("t3 ok")));
-    assert_eq!((third.work, third.attempt), (act(1, 2), 1), "the workers take turns");
+    assert_eq!(
+        (third.work, third.attempt),
+        (act(1, 2), 1),
+        "the workers take turns"
+    );
     assert_eq!(life.halt(), Status::Done);
     assert_eq!(life.history(), ["idea", "t3 ok"]);
 }
@@ -146,17 +198,43 @@ fn a_write_is_seen_by_its_writer_at_once_by_a_sibling_never_and_by_others_in_the
     let mut life = Hand::start(team);
     let number = |n: i64| Some(Some(Json::from(serde_json::Value::from(n))));
     let read = |life: &Hand, role, pending: &[Write]| {
-        life.env().read(life.stepper.team(), (RoleId(role), "s0", "k"), None, pending)
+        life.env().read(
+            life.stepper.team(),
+            (RoleId(role), "s0", "k"),
+            None,
+            pending,
+        )
     };
     life.act(Ok(writes("s ok", &[("k", 5)])));
     life.act(Ok(writes("a ok", &[("k", 1)])));
-    assert_eq!((read(&life, 1, &[]), read(&life, 2, &[])), (number(1), number(5)));
-    let pending = Write { scope: "s0".into(), key: "k".into(), change: Change::Delete };
+    assert_eq!(
+        (read(&life, 1, &[]), read(&life, 2, &[])),
+        (number(1), number(5))
+    );
+    let pending = Write {
+        scope: "s0".into(),
+        key: "k".into(),
+        change: Change::Delete,
+    };
     assert_eq!(read(&life, 1, std::slice::from_ref(&pending)), Some(None));
-    let keys = |pending: &[Write]| life.env().keys(life.stepper.team(), RoleId(1), "s0", pending);
-    assert_eq!((keys(&[]), keys(&[pending])), (Some(vec!["k".into()]), Some(Vec::new())));
-    assert_eq!(life.env().read(life.stepper.team(), (RoleId(1), "none", "k"), None, &[]), None);
-    assert_eq!(life.env().read(life.stepper.team(), (RoleId(1), ROLE_SCOPE, "k"), None, &[]), Some(None));
+    let keys = |pending: &[Write]| {
+        life.env()
+            .keys(life.stepper.team(), RoleId(1), "s0", pending)
+    };
+    assert_eq!(
+        (keys(&[]), keys(&[pending])),
+        (Some(vec!["k".into()]), Some(Vec::new()))
+    );
+    assert_eq!(
+        life.env()
+            .read(life.stepper.team(), (RoleId(1), "none", "k"), None, &[]),
+        None
+    );
+    assert_eq!(
+        life.env()
+            .read(life.stepper.team(), (RoleId(1), ROLE_SCOPE, "k"), None, &[]),
+        Some(None)
+    );
     life.act(Ok(says("a2 ok")));
     life.act(Ok(says("b ok")));
     life.call();
@@ -165,13 +243,29 @@ fn a_write_is_seen_by_its_writer_at_once_by_a_sibling_never_and_by_others_in_the
 
 #[test]
 fn hops_travel_with_the_output_past_a_fault() {
-    let line = || team(["A", "B", "C", "D"].map(|name| role(name, &[], &["act"])).into());
+    let line = || {
+        team(
+            ["A", "B", "C", "D"]
+                .map(|name| role(name, &[], &["act"]))
+                .into(),
+        )
+    };
     let mut first = line();
     first.roles[0].watch.insert(IDEA_LABEL.into());
     let mut life = Hand::start(first.clone());
-    let hop = |from: &str, to: &str| Hop { from: from.into(), to: vec![to.into()] };
-    let output = Draft { route: vec![hop("A", "B"), hop("B", "C"), hop("C", "D")], ..draft("a", &[]) };
-    life.act(Ok(Finished::Returned { output, emissions: Vec::new(), writes: Vec::new() }));
+    let hop = |from: &str, to: &str| Hop {
+        from: from.into(),
+        to: vec![to.into()],
+    };
+    let output = Draft {
+        route: vec![hop("A", "B"), hop("B", "C"), hop("C", "D")],
+        ..draft("a", &[])
+    };
+    life.act(Ok(Finished::Returned {
+        output,
+        emissions: Vec::new(),
+        writes: Vec::new(),
+    }));
     assert_eq!(life.act(Ok(says("b"))).role, RoleId(1));
     life.act(trap());
     assert_eq!(life.halt(), Status::Failed);
@@ -198,7 +292,14 @@ fn a_parked_fault_lets_the_others_go_on_and_is_mended_in_the_step_in_which_it_is
     assert_eq!(life.history(), ["idea", "c ok", "d ok"]);
     life.resume(parking, CallPolicy::Auto);
     let again = life.act(Ok(says("a ok")));
-    assert_eq!((again.attempt, again.idempotency_key.as_str(), life.env().step), (2, "run/0/A/0", 2));
+    assert_eq!(
+        (
+            again.attempt,
+            again.idempotency_key.as_str(),
+            life.env().step
+        ),
+        (2, "run/0/A/0", 2)
+    );
     life.act(Ok(says("b ok")));
     assert_eq!(life.halt(), Status::Done);
     assert_eq!(life.history(), ["idea", "c ok", "d ok", "a ok", "b ok"]);
@@ -210,8 +311,15 @@ fn what_a_role_wrote_is_seen_in_its_scope_and_in_no_other() {
     team.scopes = ["s0", "s1"].map(|name| (name.into(), None)).into();
     let mut life = Hand::start(team);
     let one = || Json::from(serde_json::Value::from(1));
-    let own = |key: &str| Write { scope: ROLE_SCOPE.into(), key: key.into(), change: Change::Set(one()) };
-    let shared = Write { scope: "s0".into(), ..own("shared") };
+    let own = |key: &str| Write {
+        scope: ROLE_SCOPE.into(),
+        key: key.into(),
+        change: Change::Set(one()),
+    };
+    let shared = Write {
+        scope: "s0".into(),
+        ..own("shared")
+    };
     life.act(Ok(Finished::Returned {
         output: draft("a ok", &[]),
         emissions: Vec::new(),
@@ -222,7 +330,9 @@ fn what_a_role_wrote_is_seen_in_its_scope_and_in_no_other() {
         let keys = env.keys(team, RoleId(0), scope, &pending).expect("a scope");
         assert_eq!(keys, expected, "{scope}");
         for key in ["own", "pending", "shared"] {
-            let value = env.read(team, (RoleId(0), scope, key), None, &pending).expect("a scope");
+            let value = env
+                .read(team, (RoleId(0), scope, key), None, &pending)
+                .expect("a scope");
             assert_eq!(value, expected.contains(&key).then(one), "{scope} {key}");
         }
     };
@@ -236,16 +346,27 @@ fn an_end_makes_a_checkpoint_only_within_a_step() {
     let mut life = Hand::start(team(vec![role("A", &[IDEA_LABEL], &["a"])]));
     life.call();
     let within = life.stepper.ended(Status::Interrupted);
-    assert!(matches!(&within, Event::RunEnded { checkpoint: Some(id), .. } if *id == life.env().next_checkpoint()));
+    assert!(
+        matches!(&within, Event::RunEnded { checkpoint: Some(id), .. } if *id == life.env().next_checkpoint())
+    );
     life.end(RoleId(0), Ok(says("a ok")));
     assert_eq!(life.halt(), Status::Done);
-    assert!(matches!(life.log.last(), Some(Event::RunEnded { checkpoint: None, .. })));
+    assert!(matches!(
+        life.log.last(),
+        Some(Event::RunEnded {
+            checkpoint: None,
+            ..
+        })
+    ));
     assert_eq!(life.env().checkpoints, 2, "the entry and the step");
 }
 
 #[test]
 fn a_message_is_named_after_the_step_in_which_its_activation_began() {
-    let mut parking = team(vec![role("A", &[IDEA_LABEL], &["a"]), role("B", &[IDEA_LABEL], &["b"])]);
+    let mut parking = team(vec![
+        role("A", &[IDEA_LABEL], &["a"]),
+        role("B", &[IDEA_LABEL], &["b"]),
+    ]);
     parking.policy.on_fault = OnFault::Park;
     let mut life = Hand::start(parking.clone());
     life.act(Err(Fault::new(FaultKind::Trap, "unreachable")));
@@ -254,7 +375,12 @@ fn a_message_is_named_after_the_step_in_which_its_activation_began() {
     life.resume(parking, CallPolicy::Auto);
     life.act(Ok(says("a ok")));
     assert_eq!((life.halt(), life.env().step), (Status::Done, 2));
-    let ids: Vec<_> = life.env().history.iter().map(|id| life.env().message(*id).id.0.as_str()).collect();
+    let ids: Vec<_> = life
+        .env()
+        .history
+        .iter()
+        .map(|id| life.env().message(*id).id.0.as_str())
+        .collect();
     assert_eq!(ids, ["idea", "0-1-0", "0-0-0"]);
 }
 
@@ -269,26 +395,50 @@ fn a_role_knows_the_newest_message_that_it_took() {
         life.act(Ok(says(text)));
     }
     assert_eq!(life.halt(), Status::Done);
-    let latest = |id: usize| life.env().roles[id].latest.map(|latest| life.env().message(latest).content.as_str());
+    let latest = |id: usize| {
+        life.env().roles[id]
+            .latest
+            .map(|latest| life.env().message(latest).content.as_str())
+    };
     assert_eq!([latest(0), latest(2)], [Some("idea"), Some("b ok")]);
 }
 
 #[test]
 fn a_message_from_outside_goes_to_all_whom_it_names_beside_those_who_watch() {
-    let mut life = Hand::start(team(vec![role("A", &["x"], &["a"]), role("B", &[], &["b"]), role("C", &[], &["c"])]));
+    let mut life = Hand::start(team(vec![
+        role("A", &["x"], &["a"]),
+        role("B", &[], &["b"]),
+        role("C", &[], &["c"]),
+    ]));
     life.record(life.stepper.sent(mail("hi", "x", &[TO_ALL, "B"])));
-    assert_eq!([0, 1, 2].map(|id: usize| life.env().roles[id].mailbox.len()), [1, 1, 0]);
+    assert_eq!(
+        [0, 1, 2].map(|id: usize| life.env().roles[id].mailbox.len()),
+        [1, 1, 0]
+    );
 }
 
 #[test]
 fn a_message_from_outside_goes_the_way_that_it_says_itself() {
-    let leg = |from: &str, to: &str| Hop { from: from.into(), to: vec![to.into()] };
-    let mut life = Hand::start(team(vec![role("A", &["x"], &["a"]), role("B", &[], &["b"]), role("C", &[], &["c"])]));
+    let leg = |from: &str, to: &str| Hop {
+        from: from.into(),
+        to: vec![to.into()],
+    };
+    let mut life = Hand::start(team(vec![
+        role("A", &["x"], &["a"]),
+        role("B", &[], &["b"]),
+        role("C", &[], &["c"]),
+    ]));
     let mut letter = mail("hi", "x", &[]);
     (letter.sent_from, letter.route) = ("alice".into(), vec![leg("alice", "B"), leg("B", "C")]);
     life.record(life.stepper.sent(letter));
-    assert_eq!([0, 1, 2].map(|id: usize| life.env().roles[id].mailbox.len()), [0, 1, 0]);
-    assert_eq!([life.act(Ok(says("b"))).role, life.act(Ok(says("c"))).role], [RoleId(1), RoleId(2)]);
+    assert_eq!(
+        [0, 1, 2].map(|id: usize| life.env().roles[id].mailbox.len()),
+        [0, 1, 0]
+    );
+    assert_eq!(
+        [life.act(Ok(says("b"))).role, life.act(Ok(says("c"))).role],
+        [RoleId(1), RoleId(2)]
+    );
 }
 
 #[test]
@@ -300,13 +450,33 @@ fn what_could_not_be_handed_over_is_tried_again_only_after_a_resume_and_in_order
     };
     let mut life = Hand::start(outgoing());
     let emissions = vec![draft("first", &["them"])];
-    life.act(Ok(Finished::Returned { output: draft("second", &["them"]), emissions, writes: Vec::new() }));
+    life.act(Ok(Finished::Returned {
+        output: draft("second", &["them"]),
+        emissions,
+        writes: Vec::new(),
+    }));
     assert_eq!(life.go(), Effect::Wait);
-    let ids: Vec<_> = life.env().outbox.iter().map(|out| life.env().message(out.message).id.clone()).collect();
-    let handed = |at: usize| Event::HandedOver { id: ids[at].clone() };
-    assert!(life.stepper.apply(&handed(1)).is_err(), "one after the other");
-    life.record(Event::HandOverFailed { id: ids[0].clone(), why: "nobody answers".into() });
-    assert!(life.stepper.apply(&handed(0)).is_err(), "it was given up until a resume");
+    let ids: Vec<_> = life
+        .env()
+        .outbox
+        .iter()
+        .map(|out| life.env().message(out.message).id.clone())
+        .collect();
+    let handed = |at: usize| Event::HandedOver {
+        id: ids[at].clone(),
+    };
+    assert!(
+        life.stepper.apply(&handed(1)).is_err(),
+        "one after the other"
+    );
+    life.record(Event::HandOverFailed {
+        id: ids[0].clone(),
+        why: "nobody answers".into(),
+    });
+    assert!(
+        life.stepper.apply(&handed(0)).is_err(),
+        "it was given up until a resume"
+    );
     assert_eq!((life.halt(), life.env().outbox.len()), (Status::Failed, 2));
     life.resume(outgoing(), CallPolicy::Auto);
     assert_eq!(life.go(), Effect::Wait);

@@ -11,25 +11,35 @@ use strata_core::id::{ActionId, Part, RoleId, Slot};
 use strata_core::message::{IDEA_LABEL, Message, TO_ALL, TO_SELF};
 use strata_core::money::Usd;
 use strata_core::team::{
-    Action, Arm, Deliver, Join, Mode, OnFault, Outside, Policy, React, Reducer, Retry, Role, Route, Team, Thinker,
+    Action, Arm, Deliver, Join, Mode, OnFault, Outside, Policy, React, Reducer, Retry, Role, Route,
+    Team, Thinker,
 };
 
 /// The names that actions are drawn from; roles share them.
 pub const LABELS: [&str; 6] = ["l0", "l1", "l2", "l3", "l4", "l5"];
 /// Names that messages are sent to; some stand for nobody in most teams.
-pub const NAMES: [&str; 15] =
-    ["R0", "R1", "R2", "R3", "R4", "al0", "al1", "al2", "g0", "g1", "j0", "j1", "j2", TO_ALL, TO_SELF];
+pub const NAMES: [&str; 15] = [
+    "R0", "R1", "R2", "R3", "R4", "al0", "al1", "al2", "g0", "g1", "j0", "j1", "j2", TO_ALL,
+    TO_SELF,
+];
 /// The shared scopes that teams may have.
 pub const SCOPES: [&str; 3] = ["s0", "s1", "s2"];
 
 /// So many random cases. Failures are not kept in files: what they show becomes one of `cases`.
 pub fn cases(count: u32) -> ProptestConfig {
-    ProptestConfig { cases: count, failure_persistence: None, ..ProptestConfig::default() }
+    ProptestConfig {
+        cases: count,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
 }
 
 /// A role with these actions that watches these labels.
 pub fn role(name: &str, watch: &[&str], actions: &[&str]) -> Role {
-    let retry = Retry { retries: 0, backoff_ms: 100 };
+    let retry = Retry {
+        retries: 0,
+        backoff_ms: 100,
+    };
     Role {
         name: name.into(),
         profile: format!("job of {name}"),
@@ -39,7 +49,13 @@ pub fn role(name: &str, watch: &[&str], actions: &[&str]) -> Role {
         watch: watch.iter().map(|label| (*label).into()).collect(),
         addresses: Vec::new(),
         react: React::ByOrder,
-        actions: actions.iter().map(|name| Action { name: (*name).into(), retry }).collect(),
+        actions: actions
+            .iter()
+            .map(|name| Action {
+                name: (*name).into(),
+                retry,
+            })
+            .collect(),
     }
 }
 
@@ -66,14 +82,27 @@ pub fn team(roles: Vec<Role>) -> Team {
 
 /// An edge to these names, always taken.
 pub fn edge(from: u16, to: &[&str]) -> Route {
-    let arm = Arm { when: None, to: to.iter().map(|name| (*name).into()).collect() };
-    Route { from: RoleId(from), label: String::new(), arms: vec![arm] }
+    let arm = Arm {
+        when: None,
+        to: to.iter().map(|name| (*name).into()).collect(),
+    };
+    Route {
+        from: RoleId(from),
+        label: String::new(),
+        arms: vec![arm],
+    }
 }
 
 /// A join of all the messages of these roles, handled together.
 pub fn join(id: &str, from: &[u16], to: &str) -> Join {
     let from = from.iter().copied().map(RoleId).collect();
-    Join { id: id.into(), from, to: to.into(), mode: Mode::All, deliver: Deliver::Batch }
+    Join {
+        id: id.into(),
+        from,
+        to: to.into(),
+        mode: Mode::All,
+        deliver: Deliver::Batch,
+    }
 }
 
 /// Any team whose life ends: its steps are counted.
@@ -84,20 +113,49 @@ pub fn any_team() -> impl Strategy<Value = Team> {
     let scopes = prop::collection::vec(any_reducer(), 0..=3);
     let world = (any_policy(), prop::bool::weighted(0.3));
     let parts = (roles, groups, routes, any_joins(), scopes, world);
-    parts.prop_map(|(roles, groups, routes, joins, scopes, (policy, outside))| {
-        let count = roles.len() as u16;
-        let mut team = team(roles.into_iter().enumerate().map(|(i, role)| named(role, i)).collect());
-        let member = |members: BTreeSet<u16>| members.into_iter().filter(|id| *id < count).map(RoleId).collect();
-        team.groups = ["g0", "al1"].map(String::from).into_iter().zip(groups.into_iter().map(member)).collect();
-        team.routes = routes.into_iter().filter(|route| route.from.0 < count).collect();
-        team.scopes = SCOPES.iter().map(|name| (*name).into()).zip(scopes).collect();
-        team.policy = policy;
-        add_joins(&mut team, joins);
-        team.outside = if outside { Outside::Somebody } else { Outside::Nobody };
-        // Somebody listens to the idea.
-        team.roles[0].watch.insert(IDEA_LABEL.into());
-        team
-    })
+    parts.prop_map(
+        |(roles, groups, routes, joins, scopes, (policy, outside))| {
+            let count = roles.len() as u16;
+            let mut team = team(
+                roles
+                    .into_iter()
+                    .enumerate()
+                    .map(|(i, role)| named(role, i))
+                    .collect(),
+            );
+            let member = |members: BTreeSet<u16>| {
+                members
+                    .into_iter()
+                    .filter(|id| *id < count)
+                    .map(RoleId)
+                    .collect()
+            };
+            team.groups = ["g0", "al1"]
+                .map(String::from)
+                .into_iter()
+                .zip(groups.into_iter().map(member))
+                .collect();
+            team.routes = routes
+                .into_iter()
+                .filter(|route| route.from.0 < count)
+                .collect();
+            team.scopes = SCOPES
+                .iter()
+                .map(|name| (*name).into())
+                .zip(scopes)
+                .collect();
+            team.policy = policy;
+            add_joins(&mut team, joins);
+            team.outside = if outside {
+                Outside::Somebody
+            } else {
+                Outside::Nobody
+            };
+            // Somebody listens to the idea.
+            team.roles[0].watch.insert(IDEA_LABEL.into());
+            team
+        },
+    )
 }
 
 /// Any team that stops at faults, and whose writes never conflict: what becomes of it is decided by what its
@@ -124,9 +182,12 @@ pub fn acyclic_team() -> impl Strategy<Value = Team> {
             for (j, action) in role.actions.iter_mut().enumerate() {
                 action.name = format!("r{i}a{j}");
             }
-            role.watch = (0..i).flat_map(|earlier| (0..3).map(move |j| format!("r{earlier}a{j}"))).collect();
-            let heard =
-                |label: &String| watches >> (label.len() as u64 * 7 + i as u64) & 1 == 0 || label.ends_with('0');
+            role.watch = (0..i)
+                .flat_map(|earlier| (0..3).map(move |j| format!("r{earlier}a{j}")))
+                .collect();
+            let heard = |label: &String| {
+                watches >> (label.len() as u64 * 7 + i as u64) & 1 == 0 || label.ends_with('0')
+            };
             role.watch.retain(heard);
             role.watch.insert(IDEA_LABEL.into());
         }
@@ -149,12 +210,26 @@ struct Loose {
 
 fn any_joins() -> impl Strategy<Value = (Vec<Loose>, bool)> {
     let from = prop::sample::subsequence((0..4_u16).collect::<Vec<_>>(), 1..=3).prop_shuffle();
-    let to = prop::sample::select(vec!["R0", "R1", "R2", "R3", "R4", "al0", "al2", "g0"]).prop_map(String::from);
+    let to = prop::sample::select(vec!["R0", "R1", "R2", "R3", "R4", "al0", "al2", "g0"])
+        .prop_map(String::from);
     let mode = prop::sample::select(vec![Mode::All, Mode::All, Mode::Any, Mode::Active]);
     let deliver = prop::sample::select(vec![Deliver::Batch, Deliver::Each]);
-    let loose = (from, to, mode, deliver, prop::bool::weighted(0.4), prop::bool::weighted(0.6));
-    let loose =
-        loose.prop_map(|(from, to, mode, deliver, chained, fed)| Loose { from, to, mode, deliver, chained, fed });
+    let loose = (
+        from,
+        to,
+        mode,
+        deliver,
+        prop::bool::weighted(0.4),
+        prop::bool::weighted(0.6),
+    );
+    let loose = loose.prop_map(|(from, to, mode, deliver, chained, fed)| Loose {
+        from,
+        to,
+        mode,
+        deliver,
+        chained,
+        fed,
+    });
     (prop::collection::vec(loose, 0..=3), any::<bool>())
 }
 
@@ -170,20 +245,45 @@ fn add_joins(team: &mut Team, (mut loose, turned): (Vec<Loose>, bool)) {
         match rest.first_mut().filter(|_| here.chained) {
             Some(next) => {
                 here.to = format!("j{}", at + 1);
-                let more: Vec<u16> = here.from.iter().copied().filter(|id| !next.from.contains(id)).collect();
+                let more: Vec<u16> = here
+                    .from
+                    .iter()
+                    .copied()
+                    .filter(|id| !next.from.contains(id))
+                    .collect();
                 next.from.extend(more);
             }
             None if named_somewhere(team, &here.to) => {}
             None => here.to = "R0".into(),
         }
     }
-    for (at, Loose { from, to, mode, deliver, fed, .. }) in loose.into_iter().enumerate() {
+    for (
+        at,
+        Loose {
+            from,
+            to,
+            mode,
+            deliver,
+            fed,
+            ..
+        },
+    ) in loose.into_iter().enumerate()
+    {
         let id = format!("j{at}");
         if fed {
-            from.iter().for_each(|source| team.roles[usize::from(*source)].watch.extend([IDEA_LABEL.into()]));
-            team.routes.extend(from.iter().map(|source| edge(*source, &[&id])));
+            from.iter().for_each(|source| {
+                team.roles[usize::from(*source)]
+                    .watch
+                    .extend([IDEA_LABEL.into()])
+            });
+            team.routes
+                .extend(from.iter().map(|source| edge(*source, &[&id])));
         }
-        team.joins.push(Join { mode, deliver, ..join(&id, &from, &to) });
+        team.joins.push(Join {
+            mode,
+            deliver,
+            ..join(&id, &from, &to)
+        });
     }
     if turned {
         team.joins.reverse();
@@ -198,8 +298,12 @@ fn named_somewhere(team: &Team, name: &str) -> bool {
 /// Lets all joins lead to the last role in the end, and all their sources come before it and send to them.
 fn join_towards_the_last(team: &mut Team) {
     let last = team.roles.len() as u16 - 1;
-    team.roles.iter_mut().for_each(|role| role.addresses.clear());
-    team.joins.iter_mut().for_each(|join| join.from.retain(|id| id.0 < last));
+    team.roles
+        .iter_mut()
+        .for_each(|role| role.addresses.clear());
+    team.joins
+        .iter_mut()
+        .for_each(|join| join.from.retain(|id| id.0 < last));
     if team.joins.iter().any(|join| join.from.is_empty()) {
         team.joins.clear();
     }
@@ -208,7 +312,8 @@ fn join_towards_the_last(team: &mut Team) {
         if !ids.contains(&join.to) {
             join.to = format!("R{last}");
         }
-        team.routes.extend(join.from.iter().map(|source| edge(source.0, &[&join.id])));
+        team.routes
+            .extend(join.from.iter().map(|source| edge(source.0, &[&join.id])));
     }
 }
 
@@ -225,19 +330,30 @@ fn any_role() -> impl Strategy<Value = Role> {
     let watch = prop::sample::subsequence([&LABELS[..], &[IDEA_LABEL]].concat(), 0..=3);
     // One alias is another role's name, one a group's, one a join's.
     let alias = prop::option::of(prop::sample::select(vec!["al0", "al1", "al2", "R1", "j1"]));
-    let retry = (0..=2_u32, prop::sample::select(vec![0, 100, 50_000, u32::MAX]));
-    (labels, watch, alias, any_react(), retry).prop_map(|(labels, watch, alias, react, (retries, backoff_ms))| {
-        let mut role = role("", &watch, &labels);
-        role.profile = "Worker".into();
-        role.addresses = alias.into_iter().map(String::from).collect();
-        role.react = react;
-        role.actions.iter_mut().for_each(|action| action.retry = Retry { retries, backoff_ms });
-        role
-    })
+    let retry = (
+        0..=2_u32,
+        prop::sample::select(vec![0, 100, 50_000, u32::MAX]),
+    );
+    (labels, watch, alias, any_react(), retry).prop_map(
+        |(labels, watch, alias, react, (retries, backoff_ms))| {
+            let mut role = role("", &watch, &labels);
+            role.profile = "Worker".into();
+            role.addresses = alias.into_iter().map(String::from).collect();
+            role.react = react;
+            role.actions.iter_mut().for_each(|action| {
+                action.retry = Retry {
+                    retries,
+                    backoff_ms,
+                }
+            });
+            role
+        },
+    )
 }
 
 fn any_react() -> impl Strategy<Value = React> {
-    let choose = |thinker| (0..=3_u32).prop_map(move |max_loop| React::Choose { max_loop, thinker });
+    let choose =
+        |thinker| (0..=3_u32).prop_map(move |max_loop| React::Choose { max_loop, thinker });
     prop_oneof![
         4 => Just(React::ByOrder),
         1 => choose(Thinker::Component),
@@ -248,7 +364,13 @@ fn any_react() -> impl Strategy<Value = React> {
 }
 
 fn any_reducer() -> impl Strategy<Value = Option<Reducer>> {
-    let all = [Reducer::Append, Reducer::Add, Reducer::Max, Reducer::Merge, Reducer::Last];
+    let all = [
+        Reducer::Append,
+        Reducer::Add,
+        Reducer::Max,
+        Reducer::Merge,
+        Reducer::Last,
+    ];
     prop::option::of(prop::sample::select(all.to_vec()))
 }
 
@@ -256,13 +378,15 @@ fn any_policy() -> impl Strategy<Value = Policy> {
     let on_fault = prop::sample::select(vec![OnFault::Stop, OnFault::Park]);
     let budget = prop::option::weighted(0.2, (1..40_u64).prop_map(Usd));
     let limits = (1..8_u64, 1..=4_usize);
-    (on_fault, limits, budget, any_purses()).prop_map(|(on_fault, (steps, max_parallel), budget, purses)| Policy {
-        on_fault,
-        max_steps: Some(steps),
-        max_parallel,
-        budget,
-        purses,
-    })
+    (on_fault, limits, budget, any_purses()).prop_map(
+        |(on_fault, (steps, max_parallel), budget, purses)| Policy {
+            on_fault,
+            max_steps: Some(steps),
+            max_parallel,
+            budget,
+            purses,
+        },
+    )
 }
 
 fn any_purses() -> impl Strategy<Value = Purses> {
@@ -270,17 +394,25 @@ fn any_purses() -> impl Strategy<Value = Purses> {
     let usd = prop::option::weighted(0.3, (1..40_u64).prop_map(Usd));
     let caps = (usd, tokens()).prop_map(|(usd, tokens)| Caps { usd, tokens });
     let roles = prop::collection::btree_map((0..5_u16).prop_map(RoleId), caps.clone(), 0..=2);
-    let slot = (0..5_u16, 0..3_u16)
-        .prop_map(|(role, action)| Slot { role: RoleId(role), part: Part::Action(ActionId(action)) });
+    let slot = (0..5_u16, 0..3_u16).prop_map(|(role, action)| Slot {
+        role: RoleId(role),
+        part: Part::Action(ActionId(action)),
+    });
     let actions = prop::collection::btree_map(slot, caps, 0..=2);
-    let some = (tokens(), roles, actions).prop_map(|(tokens, roles, actions)| Purses { tokens, roles, actions });
+    let some = (tokens(), roles, actions).prop_map(|(tokens, roles, actions)| Purses {
+        tokens,
+        roles,
+        actions,
+    });
     prop_oneof![4 => Just(Purses::default()), 1 => some]
 }
 
 fn any_route() -> impl Strategy<Value = Route> {
     let to = prop::sample::subsequence(NAMES.to_vec(), 0..=3);
-    let arm = (to, prop::option::of(any_condition()))
-        .prop_map(|(to, when)| Arm { when, to: to.into_iter().map(String::from).collect() });
+    let arm = (to, prop::option::of(any_condition())).prop_map(|(to, when)| Arm {
+        when,
+        to: to.into_iter().map(String::from).collect(),
+    });
     (0..5_u16, prop::collection::vec(arm, 1..=3)).prop_map(|(from, arms)| Route {
         from: RoleId(from),
         label: String::new(),
@@ -299,7 +431,8 @@ fn any_condition() -> impl Strategy<Value = Condition> {
             Box::new(|message: &Message, _: &mut _| Ok(message.content.len().is_multiple_of(2))),
         )
     });
-    let never_told =
-        Just(()).prop_map(|()| Condition::new("data.x == 1".into(), Box::new(|_, _| Err("no data".into()))));
+    let never_told = Just(()).prop_map(|()| {
+        Condition::new("data.x == 1".into(), Box::new(|_, _| Err("no data".into())))
+    });
     prop_oneof![3 => by_label, 3 => by_length, 1 => never_told]
 }

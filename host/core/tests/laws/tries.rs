@@ -16,7 +16,11 @@ use crate::teams::{role, team};
 #[test]
 fn no_more_calls_run_at_once_than_the_policy_allows() {
     for most in [1, 2] {
-        let mut team = team(["A", "B", "C"].map(|name| role(name, &[IDEA_LABEL], &["act"])).into());
+        let mut team = team(
+            ["A", "B", "C"]
+                .map(|name| role(name, &[IDEA_LABEL], &["act"]))
+                .into(),
+        );
         team.policy.max_parallel = most;
         let mut life = Hand::start(team);
         (0..most).for_each(|_| drop(life.call()));
@@ -29,7 +33,11 @@ fn no_more_calls_run_at_once_than_the_policy_allows() {
 #[test]
 fn only_who_is_ready_has_a_next_attempt() {
     let one = || team(vec![role("A", &[IDEA_LABEL], &["a"])]);
-    let next = |life: &Hand| life.stepper.invocation_of(RoleId(0)).map(|call| call.attempt);
+    let next = |life: &Hand| {
+        life.stepper
+            .invocation_of(RoleId(0))
+            .map(|call| call.attempt)
+    };
     let mut life = Hand::start(one());
     assert_eq!(next(&life), None, "it has only mail");
     life.go();
@@ -48,11 +56,21 @@ fn a_role_that_a_file_says_is_past_an_action_goes_on_behind_it() {
     let mut life = Hand::start(team(vec![role("A", &[IDEA_LABEL], &["x", "y", "z"])]));
     life.go();
     let mut env = life.env().clone();
-    env.roles[0].activation.as_mut().expect("the step has begun").skipped = 1;
+    env.roles[0]
+        .activation
+        .as_mut()
+        .expect("the step has begun")
+        .skipped = 1;
     life.stepper = life.stepper.at(env);
     assert_eq!(life.act(Ok(says("y ok"))).idempotency_key, "run/0/A/1");
     assert_eq!(life.call().idempotency_key, "run/0/A/2");
-    assert_eq!(life.stepper.request_id(RoleId(0), 0).map(|id| id.0).as_deref(), Some("ask-0-0-2-0"));
+    assert_eq!(
+        life.stepper
+            .request_id(RoleId(0), 0)
+            .map(|id| id.0)
+            .as_deref(),
+        Some("ask-0-0-2-0")
+    );
     life.end(RoleId(0), Ok(says("z ok")));
     assert_eq!(life.halt(), Status::Done);
 }
@@ -61,23 +79,53 @@ fn a_role_that_a_file_says_is_past_an_action_goes_on_behind_it() {
 fn no_two_calls_of_a_step_have_one_key_whatever_their_roles_are_called() {
     let activation = |choices: &[i32]| {
         let opened = Activation::open(0, Vec::new(), &role("A", &[], &["x", "y"]));
-        Activation { choices: choices.into(), ..opened }
+        Activation {
+            choices: choices.into(),
+            ..opened
+        }
     };
-    let act = |action, task| Work::Act { action: ActionId(action), task };
-    let works = [act(1, None), act(1, Some(1)), Work::Think { round: 1 }, Work::Plan, Work::Answer];
+    let act = |action, task| Work::Act {
+        action: ActionId(action),
+        task,
+    };
+    let works = [
+        act(1, None),
+        act(1, Some(1)),
+        Work::Think { round: 1 },
+        Work::Plan,
+        Work::Answer,
+    ];
     let roles = ["A", "A/1", "A/think", "A/0", "A/1/1", "A%2F1", "A%"];
     let mut keys = BTreeSet::new();
     for role in roles {
-        assert!(works.into_iter().all(|work| keys.insert(activation(&[]).key("run", role, work))), "{role}");
+        assert!(
+            works
+                .into_iter()
+                .all(|work| keys.insert(activation(&[]).key("run", role, work))),
+            "{role}"
+        );
     }
-    assert!(roles.into_iter().all(|role| keys.insert(activation(&[1]).key("run", role, act(1, None)))));
-    assert!(keys.contains("run/0/A/1/1") && keys.contains("run/0/A%2F1/1"), "{keys:?}");
+    assert!(
+        roles
+            .into_iter()
+            .all(|role| keys.insert(activation(&[1]).key("run", role, act(1, None))))
+    );
+    assert!(
+        keys.contains("run/0/A/1/1") && keys.contains("run/0/A%2F1/1"),
+        "{keys:?}"
+    );
 }
 
 /// One that chooses, and another role that writes the same.
 fn beside_a_writer(reducer: Option<Reducer>) -> Team {
-    let mut team = team(vec![role("C", &[IDEA_LABEL], &["x", "y"]), role("B", &[IDEA_LABEL], &["b"])]);
-    team.roles[0].react = React::Choose { max_loop: 3, thinker: Thinker::Component };
+    let mut team = team(vec![
+        role("C", &[IDEA_LABEL], &["x", "y"]),
+        role("B", &[IDEA_LABEL], &["b"]),
+    ]);
+    team.roles[0].react = React::Choose {
+        max_loop: 3,
+        thinker: Thinker::Component,
+    };
     team.scopes.insert("s0".into(), reducer);
     team
 }
@@ -104,10 +152,18 @@ fn a_choice_that_has_to_be_made_again_is_the_next_attempt_and_served_what_is_rec
         life.resume(beside_a_writer(reducer), CallPolicy::Auto);
         life.act(Ok(writes("x again", &[("k", 1)])));
         let choice = life.act(Ok(Finished::Chosen(1)));
-        assert_eq!((choice.attempt, choice.recorded.len()), (attempt, 1), "{reducer:?}");
+        assert_eq!(
+            (choice.attempt, choice.recorded.len()),
+            (attempt, 1),
+            "{reducer:?}"
+        );
         life.act(Ok(says("y again")));
         let last = life.act(Ok(Finished::Chosen(-1)));
-        assert_eq!((last.attempt, last.recorded.len()), (attempt, 0), "{reducer:?}");
+        assert_eq!(
+            (last.attempt, last.recorded.len()),
+            (attempt, 0),
+            "{reducer:?}"
+        );
         life.act(Ok(writes("b again", &[("k", 2)])));
         life.go();
     }
@@ -119,26 +175,53 @@ fn records_in_which_a_choice_that_was_made_again_began_anew_can_be_read() {
     let mut life = chosen_in_vain();
     life.resume(beside_a_writer(None), CallPolicy::Auto);
     life.act(Ok(writes("x again", &[("k", 1)])));
-    let Effect::Call(call) = life.go() else { panic!("it chooses") };
-    let Event::CallStarted { role, work, digest, forgotten, .. } = life.stepper.call_started(&call) else {
+    let Effect::Call(call) = life.go() else {
+        panic!("it chooses")
+    };
+    let Event::CallStarted {
+        role,
+        work,
+        digest,
+        forgotten,
+        ..
+    } = life.stepper.call_started(&call)
+    else {
         panic!("it begins")
     };
     let journal = Journal::Fresh;
-    life.record(Event::CallStarted { role, work, attempt: 1, journal, digest, forgotten });
+    life.record(Event::CallStarted {
+        role,
+        work,
+        attempt: 1,
+        journal,
+        digest,
+        forgotten,
+    });
     life.end(role, Ok(Finished::Chosen(-1)));
-    assert_eq!(life.env().roles[0].activation.as_ref().map(|activation| activation.choices.len()), Some(2));
+    assert_eq!(
+        life.env().roles[0]
+            .activation
+            .as_ref()
+            .map(|activation| activation.choices.len()),
+        Some(2)
+    );
 }
 
 #[test]
 fn the_pause_before_another_try_is_doubled_up_to_a_minute_or_longer_from_the_start() {
     let pauses_of = |backoff_ms| {
         let mut team = team(vec![role("A", &[IDEA_LABEL], &["a"])]);
-        team.roles[0].actions[0].retry = Retry { retries: 3, backoff_ms };
+        team.roles[0].actions[0].retry = Retry {
+            retries: 3,
+            backoff_ms,
+        };
         let mut life = Hand::start(team);
         let mut pauses = Vec::new();
         for _ in 0..4 {
             life.act(Err(Fault::new(FaultKind::Timeout, "too slow")));
-            let Some(Event::CallFailed { retry_ms, .. }) = life.log.last() else { panic!("a call has failed") };
+            let Some(Event::CallFailed { retry_ms, .. }) = life.log.last() else {
+                panic!("a call has failed")
+            };
             pauses.push(*retry_ms);
             if retry_ms.is_some() {
                 life.record(Event::RetryDue { role: RoleId(0) });
@@ -146,6 +229,12 @@ fn the_pause_before_another_try_is_doubled_up_to_a_minute_or_longer_from_the_sta
         }
         pauses
     };
-    assert_eq!(pauses_of(25_000), [Some(25_000), Some(50_000), Some(60_000), None]);
-    assert_eq!(pauses_of(90_000), [Some(90_000), Some(90_000), Some(90_000), None]);
+    assert_eq!(
+        pauses_of(25_000),
+        [Some(25_000), Some(50_000), Some(60_000), None]
+    );
+    assert_eq!(
+        pauses_of(90_000),
+        [Some(90_000), Some(90_000), Some(90_000), None]
+    );
 }

@@ -46,7 +46,11 @@ pub fn view(env: &Environment) -> View {
     let one = |id: &MessageRef| env.message(*id).clone();
     let open = |activation: &Activation| (env.resolve(&activation.news), activation.done.len());
     let role = |role: &strata_core::environment::RoleState| RoleView {
-        mailbox: role.mailbox.iter().map(|mail| (one(&mail.message), mail.deliver)).collect(),
+        mailbox: role
+            .mailbox
+            .iter()
+            .map(|mail| (one(&mail.message), mail.deliver))
+            .collect(),
         memory: env.resolve(&role.memory),
         scope: role.scope.clone(),
         latest: role.latest.as_ref().map(one),
@@ -57,7 +61,20 @@ pub fn view(env: &Environment) -> View {
         history: env.resolve(&env.history),
         roles: env.roles.iter().map(role).collect(),
         shared: env.shared.clone(),
-        joins: env.joins.iter().map(|join| join.queues.iter().map(|q| q.iter().map(one).collect()).collect()).collect(),
-        dead_letters: env.dead_letters.iter().map(|dead| (one(&dead.message), dead.to.clone())).collect(),
+        joins: env
+            .joins
+            .iter()
+            .map(|join| {
+                join.queues
+                    .iter()
+                    .map(|q| q.iter().map(one).collect())
+                    .collect()
+            })
+            .collect(),
+        dead_letters: env
+            .dead_letters
+            .iter()
+            .map(|dead| (one(&dead.message), dead.to.clone()))
+            .collect(),
     }
 }

@@ -22,7 +22,14 @@ const TOOLS: Tools = Tools {
 
 /// A reactor has no `main`: it is called by its exports. The line numbers are for the compiler's own messages, the
 /// debug information for the names of functions in backtraces; the rest of it is dropped later.
-const FLAGS: [&str; 6] = ["--target=wasm32-wasi", "-mexec-model=reactor", "-std=gnu17", "-Os", "-g", "-UNDEBUG"];
+const FLAGS: [&str; 6] = [
+    "--target=wasm32-wasi",
+    "-mexec-model=reactor",
+    "-std=gnu17",
+    "-Os",
+    "-g",
+    "-UNDEBUG",
+];
 
 const BROKEN: &str = "this should not happen with the files that ship with the program; take the directory away that \
                       is named below, and try again";
@@ -45,24 +52,47 @@ impl Compiler {
             report("compiling the sdk and the library for C actions, once");
             archive(&tools, &sdk, dir)
         })?;
-        Ok(Self { tools, sdk, library })
+        Ok(Self {
+            tools,
+            sdk,
+            library,
+        })
     }
 
     /// Compiles and links the C files of `dir` to a core module of this name, and returns the module and the compiler's
     /// warnings.
-    pub fn link(&self, dir: &Path, sources: &[String], name: &str) -> Result<(Vec<u8>, String), BuildError> {
+    pub fn link(
+        &self,
+        dir: &Path,
+        sources: &[String],
+        name: &str,
+    ) -> Result<(Vec<u8>, String), BuildError> {
         let scratch = temporary()?;
         // Backtraces call the module as its file.
         let module = scratch.path().join(name);
         let mut command = zig(&self.tools, scratch.path());
         // In the directory and by bare names, so that messages, assertions and the component hold no path of this
         // machine.
-        command.current_dir(dir).arg("cc").args(FLAGS).args(["-Wall", "-Wextra"]);
-        command.arg("-I").arg(self.sdk.join("include")).args(sources);
-        command.arg(self.library.join(ENDS.1)).arg(self.library.join(LIBRARY)).arg("-o").arg(&module);
+        command
+            .current_dir(dir)
+            .arg("cc")
+            .args(FLAGS)
+            .args(["-Wall", "-Wextra"]);
+        command
+            .arg("-I")
+            .arg(self.sdk.join("include"))
+            .args(sources);
+        command
+            .arg(self.library.join(ENDS.1))
+            .arg(self.library.join(LIBRARY))
+            .arg("-o")
+            .arg(&module);
         let ended = run(&mut command)?;
         if !ended.success {
-            return Err(BuildError::Compile { dir: dir.to_owned(), details: ended.details.trim_end().to_owned() });
+            return Err(BuildError::Compile {
+                dir: dir.to_owned(),
+                details: ended.details.trim_end().to_owned(),
+            });
         }
         Ok((at(&module, fs::read(&module))?, ended.details))
     }
@@ -71,12 +101,27 @@ impl Compiler {
     pub fn read(&self, dir: &Path, sources: &[String]) -> Result<Vec<PathBuf>, BuildError> {
         let scratch = temporary()?;
         let mut command = zig(&self.tools, scratch.path());
-        command.current_dir(dir).arg("cc").args(FLAGS).args(["-w", "-MM"]);
-        let ended = run(command.arg("-I").arg(self.sdk.join("include")).args(sources))?;
+        command
+            .current_dir(dir)
+            .arg("cc")
+            .args(FLAGS)
+            .args(["-w", "-MM"]);
+        let ended = run(command
+            .arg("-I")
+            .arg(self.sdk.join("include"))
+            .args(sources))?;
         // It compiled, so this only fails where the compiler itself does.
-        let files = if ended.success { of_rule(&ended.details) } else { Vec::new() };
+        let files = if ended.success {
+            of_rule(&ended.details)
+        } else {
+            Vec::new()
+        };
         let whole = |file: PathBuf| dir.join(file).canonicalize().ok();
-        Ok(files.into_iter().filter_map(whole).filter(|file| !file.starts_with(&self.sdk)).collect())
+        Ok(files
+            .into_iter()
+            .filter_map(whole)
+            .filter(|file| !file.starts_with(&self.sdk))
+            .collect())
     }
 }
 
@@ -87,13 +132,26 @@ const ENDS: (&str, &str) = ("wasm/end.c", "wasm-end.o");
 /// Compiles the SDK. An archive, since of that the linker takes only what is asked for: a component exports what its
 /// author defines.
 fn archive(tools: &Path, sdk: &Path, dir: &Path) -> Result<(), BuildError> {
-    let broken = |details: String| BuildError::Setup { what: "the sdk for c", hint: BROKEN, details };
+    let broken = |details: String| BuildError::Setup {
+        what: "the sdk for c",
+        hint: BROKEN,
+        details,
+    };
     let scratch = temporary()?;
     let mut objects = Vec::new();
-    for (path, _) in C.files().iter().filter(|(path, _)| path.ends_with(".c") && !path.starts_with("testing/")) {
+    for (path, _) in C
+        .files()
+        .iter()
+        .filter(|(path, _)| path.ends_with(".c") && !path.starts_with("testing/"))
+    {
         let object = dir.join(path.replace('/', "-")).with_extension("o");
         let mut command = zig(tools, scratch.path());
-        command.current_dir(sdk).arg("cc").args(FLAGS).args(["-w", "-I", "include", "-c", path, "-o"]).arg(&object);
+        command
+            .current_dir(sdk)
+            .arg("cc")
+            .args(FLAGS)
+            .args(["-w", "-I", "include", "-c", path, "-o"])
+            .arg(&object);
         let ended = run(&mut command)?;
         if !ended.success {
             return Err(broken(format!("{}\n{}", dir.display(), ended.details)));
@@ -102,20 +160,33 @@ fn archive(tools: &Path, sdk: &Path, dir: &Path) -> Result<(), BuildError> {
             objects.push(object);
         }
     }
-    let ended = run(zig(tools, scratch.path()).args(["ar", "rcs"]).arg(dir.join(LIBRARY)).args(&objects))?;
+    let ended = run(zig(tools, scratch.path())
+        .args(["ar", "rcs"])
+        .arg(dir.join(LIBRARY))
+        .args(&objects))?;
     if !ended.success {
         return Err(broken(format!("{}\n{}", dir.display(), ended.details)));
     }
-    objects.iter().try_for_each(|object| at(object, fs::remove_file(object)))
+    objects
+        .iter()
+        .try_for_each(|object| at(object, fs::remove_file(object)))
 }
 
 /// A zig that keeps its C library with the tools, and all else only as long as it runs.
 fn zig(tools: &Path, scratch: &Path) -> Command {
     // What a caller set for compilers of his own machine.
-    let bends: &[&str] = &["CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH", "PYTHON", "ZIG_LIB_DIR"];
+    let bends: &[&str] = &[
+        "CPATH",
+        "C_INCLUDE_PATH",
+        "LIBRARY_PATH",
+        "PYTHON",
+        "ZIG_LIB_DIR",
+    ];
     let mut command = Caller { bends, kept: &[] }.program(tools.join("venv/bin/python"));
     command.args(["-m", "ziglang"]);
-    command.env("ZIG_GLOBAL_CACHE_DIR", tools.join("cache")).env("ZIG_LOCAL_CACHE_DIR", scratch);
+    command
+        .env("ZIG_GLOBAL_CACHE_DIR", tools.join("cache"))
+        .env("ZIG_LOCAL_CACHE_DIR", scratch);
     command.env("NO_COLOR", "1");
     command
 }
@@ -125,6 +196,8 @@ fn run(command: &mut Command) -> Result<tool::Ended, BuildError> {
 }
 
 fn temporary() -> Result<tempfile::TempDir, BuildError> {
-    tempfile::tempdir()
-        .map_err(|error| BuildError::File { path: std::env::temp_dir(), source: user::without_temporary(&error) })
+    tempfile::tempdir().map_err(|error| BuildError::File {
+        path: std::env::temp_dir(),
+        source: user::without_temporary(&error),
+    })
 }

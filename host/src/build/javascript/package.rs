@@ -62,18 +62,35 @@ impl Package {
     pub fn read(dir: &Path) -> Result<Self, BuildError> {
         let path = dir.join("package.json");
         let text = at(&path, open::text(&path))?;
-        let refused = |details: String| BuildError::Compile { dir: dir.to_owned(), details };
-        let authored = foreign::parse(&text, NonFinite::Refused, |text| serde_json::from_str::<Authored>(text));
+        let refused = |details: String| BuildError::Compile {
+            dir: dir.to_owned(),
+            details,
+        };
+        let authored = foreign::parse(&text, NonFinite::Refused, |text| {
+            serde_json::from_str::<Authored>(text)
+        });
         let authored = authored.map_err(|error| refused(format!("package.json: it is {error}")))?;
-        if let Some(other) = authored.strata.exports.iter().find(|name| !INTERFACES.contains(&name.as_str())) {
+        if let Some(other) = authored
+            .strata
+            .exports
+            .iter()
+            .find(|name| !INTERFACES.contains(&name.as_str()))
+        {
             let known = "`planner` and `thinker`";
-            return Err(refused(format!("package.json: `strata.exports` names `{other}`; there are {known}")));
+            return Err(refused(format!(
+                "package.json: `strata.exports` names `{other}`; there are {known}"
+            )));
         }
-        let named = dir.file_name().map(|name| name.to_string_lossy().into_owned());
+        let named = dir
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned());
         Ok(Self {
             entry: entry(dir, &authored).map_err(refused)?,
             name: authored.name.or(named).unwrap_or_else(|| "action".into()),
-            has_dependencies: authored.dependencies.keys().any(|name| name != "@strata/action"),
+            has_dependencies: authored
+                .dependencies
+                .keys()
+                .any(|name| name != "@strata/action"),
             version: authored.version,
             description: authored.description,
             exports: authored.strata.exports,
@@ -82,12 +99,17 @@ impl Package {
 
     /// The name as a file may have it: a scope's slash would be a directory.
     pub fn file_name(&self) -> String {
-        self.name.trim_start_matches('@').replace(|c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c), "-")
+        self.name.trim_start_matches('@').replace(
+            |c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c),
+            "-",
+        )
     }
 
     /// Whether its source is TypeScript.
     pub fn is_typed(&self) -> bool {
-        [".ts", ".mts", ".cts"].iter().any(|ending| self.entry.ends_with(ending))
+        [".ts", ".mts", ".cts"]
+            .iter()
+            .any(|ending| self.entry.ends_with(ending))
     }
 
     /// What the component says of itself, and what it exports beside its handler.
@@ -102,7 +124,10 @@ impl Package {
 }
 
 fn entry(dir: &Path, authored: &Authored) -> Result<String, String> {
-    let exported = authored.exports.as_str().or_else(|| authored.exports.get(".")?.as_str());
+    let exported = authored
+        .exports
+        .as_str()
+        .or_else(|| authored.exports.get(".")?.as_str());
     let entry = match exported.or(authored.main.as_deref()) {
         Some(named) => named,
         None => ENTRIES.into_iter().find(|entry| dir.join(entry).is_file()).ok_or(
@@ -111,7 +136,9 @@ fn entry(dir: &Path, authored: &Authored) -> Result<String, String> {
     };
     match dir.join(entry).is_file() {
         true => Ok(entry.trim_start_matches("./").to_owned()),
-        false => Err(format!("package.json names the entry `{entry}`, which is no file")),
+        false => Err(format!(
+            "package.json names the entry `{entry}`, which is no file"
+        )),
     }
 }
 
@@ -125,7 +152,9 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         fs::create_dir(dir.path().join("src")).expect("a directory");
         fs::write(dir.path().join("package.json"), package).expect("a manifest");
-        files.iter().for_each(|file| fs::write(dir.path().join(file), "").expect("a source"));
+        files
+            .iter()
+            .for_each(|file| fs::write(dir.path().join(file), "").expect("a source"));
         Package::read(dir.path()).map_err(|error| error.to_string())
     }
 
@@ -133,7 +162,11 @@ mod tests {
     fn the_source_is_what_the_package_names_or_else_where_it_usually_lies() {
         let cases = [
             (r#"{"main":"./a.js"}"#, ["a.js", "index.js"], "a.js"),
-            (r#"{"exports":"./b.js","main":"a.js"}"#, ["a.js", "b.js"], "b.js"),
+            (
+                r#"{"exports":"./b.js","main":"a.js"}"#,
+                ["a.js", "b.js"],
+                "b.js",
+            ),
             (r#"{"exports":{".":"./b.js"}}"#, ["a.js", "b.js"], "b.js"),
             ("{}", ["index.js", "src/action.ts"], "src/action.ts"),
             ("{}", ["index.js", "a.js"], "index.js"),
@@ -147,10 +180,22 @@ mod tests {
     fn what_is_wrong_with_a_package_is_said() {
         let cases = [
             ("{}", "write `src/action.ts` or `src/action.js`"),
-            (r#"{"main":"gone.js"}"#, "names the entry `gone.js`, which is no file"),
-            (r#"{"main":"a.js","strata":{"exports":["chooser"]}}"#, "`strata.exports` names `chooser`"),
-            ("{", "package.json: it is not a JSON document: EOF while parsing"),
-            ("\u{feff}{", "package.json: it is not a JSON document: EOF while parsing"),
+            (
+                r#"{"main":"gone.js"}"#,
+                "names the entry `gone.js`, which is no file",
+            ),
+            (
+                r#"{"main":"a.js","strata":{"exports":["chooser"]}}"#,
+                "`strata.exports` names `chooser`",
+            ),
+            (
+                "{",
+                "package.json: it is not a JSON document: EOF while parsing",
+            ),
+            (
+                "\u{feff}{",
+                "package.json: it is not a JSON document: EOF while parsing",
+            ),
         ];
         for (package, expected) in cases {
             let error = read(package, &["a.js"]).expect_err(expected);
@@ -160,7 +205,8 @@ mod tests {
 
     #[test]
     fn a_scope_is_no_directory() {
-        let package = read(r#"{"name":"@team/count words","main":"a.js"}"#, &["a.js"]).expect("it is sound");
+        let package =
+            read(r#"{"name":"@team/count words","main":"a.js"}"#, &["a.js"]).expect("it is sound");
         assert_eq!(package.file_name(), "team-count-words");
     }
 }

@@ -15,40 +15,61 @@ pub const OLDEST: u32 = 20;
 
 const BENDS: [&str; 2] = ["NODE_OPTIONS", "NODE_PATH"];
 
-const NO_NODE: &str =
-    "JavaScript actions are built by node 20 or later with npm: install them, e.g. `apt install nodejs npm`";
+const NO_NODE: &str = "JavaScript actions are built by node 20 or later with npm: install them, e.g. `apt install nodejs npm`";
 const NO_TOOLS: &str = "they come from npm's registry, once: see that it can be reached (npm's own settings hold, e.g. \
                         `npm config set registry`)";
-const NO_PACKAGES: &str = "see that package.json names them rightly and that npm's registry can be reached";
+const NO_PACKAGES: &str =
+    "see that package.json names them rightly and that npm's registry can be reached";
 
 /// Finds the tools, or has them installed, and returns their directory.
 pub fn ready(report: &mut dyn FnMut(&str)) -> Result<PathBuf, BuildError> {
     let found = tool::run(node().arg("--version")).map_err(no_node)?;
-    let version = found.details.trim().trim_start_matches('v').split('.').next().and_then(|major| major.parse().ok());
+    let version = found
+        .details
+        .trim()
+        .trim_start_matches('v')
+        .split('.')
+        .next()
+        .and_then(|major| major.parse().ok());
     if version.is_none_or(|major: u32| major < OLDEST) {
         return Err(setup("node", NO_NODE, &found.details));
     }
     // Some packages hold machine code, which does not run on another machine that shares the cache.
     let machine = format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH);
-    cache::once(&format!("javascript/tools-{machine}-{}", JAVASCRIPT_TOOLS.digest()), |dir| {
-        report("setting up the tools for JavaScript actions: 80 MB from npm, once");
-        for (path, content) in JAVASCRIPT_TOOLS.files() {
-            let path = dir.join(path);
-            at(&path, fs::write(&path, content))?;
-        }
-        // Not `ci`, which wants packages for other machines on the list that npm itself left out. What is on the list
-        // is taken as it is there, by digest.
-        let got = tool::run(npm(dir).arg("install")).map_err(no_npm)?;
-        if !got.success {
-            return Err(setup("the tools for JavaScript actions", NO_TOOLS, &got.details));
-        }
-        Ok(())
-    })
+    cache::once(
+        &format!("javascript/tools-{machine}-{}", JAVASCRIPT_TOOLS.digest()),
+        |dir| {
+            report("setting up the tools for JavaScript actions: 80 MB from npm, once");
+            for (path, content) in JAVASCRIPT_TOOLS.files() {
+                let path = dir.join(path);
+                at(&path, fs::write(&path, content))?;
+            }
+            // Not `ci`, which wants packages for other machines on the list that npm itself left out. What is on the list
+            // is taken as it is there, by digest.
+            let got = tool::run(npm(dir).arg("install")).map_err(no_npm)?;
+            if !got.success {
+                return Err(setup(
+                    "the tools for JavaScript actions",
+                    NO_TOOLS,
+                    &got.details,
+                ));
+            }
+            Ok(())
+        },
+    )
 }
 
 /// Installs the packages that an action needs, unless that was done since they were last changed.
-pub fn install(dir: &Path, package: &Package, report: &mut dyn FnMut(&str)) -> Result<(), BuildError> {
-    let changed = |file: &str| fs::metadata(dir.join(file)).and_then(|metadata| metadata.modified()).ok();
+pub fn install(
+    dir: &Path,
+    package: &Package,
+    report: &mut dyn FnMut(&str),
+) -> Result<(), BuildError> {
+    let changed = |file: &str| {
+        fs::metadata(dir.join(file))
+            .and_then(|metadata| metadata.modified())
+            .ok()
+    };
     let lock = changed("package-lock.json");
     let installed = changed("node_modules/.package-lock.json");
     if installed.is_some() && installed >= lock.max(changed("package.json")) {
@@ -56,17 +77,29 @@ pub fn install(dir: &Path, package: &Package, report: &mut dyn FnMut(&str)) -> R
     }
     report(&format!("getting the packages that {} needs", package.name));
     // `ci` keeps to the lock and fails where it does not fit; `install` would write one.
-    let how: &[&str] = if lock.is_some() { &["ci"] } else { &["install", "--no-package-lock"] };
+    let how: &[&str] = if lock.is_some() {
+        &["ci"]
+    } else {
+        &["install", "--no-package-lock"]
+    };
     let got = tool::run(npm(dir).args(how)).map_err(no_npm)?;
     if !got.success {
-        return Err(setup("the packages of the action", NO_PACKAGES, &got.details));
+        return Err(setup(
+            "the packages of the action",
+            NO_PACKAGES,
+            &got.details,
+        ));
     }
     Ok(())
 }
 
 /// Node, with nothing of the caller's environment that bends it.
 pub fn node() -> Command {
-    let mut command = Caller { bends: &BENDS, kept: &[] }.program("node");
+    let mut command = Caller {
+        bends: &BENDS,
+        kept: &[],
+    }
+    .program("node");
     command.env("NO_COLOR", "1");
     command
 }
@@ -74,23 +107,48 @@ pub fn node() -> Command {
 /// npm in a directory. Packages run no code of theirs while they are installed.
 fn npm(dir: &Path) -> Command {
     // The files in which npm is told of registries take their tokens from these.
-    let mut command = Caller { bends: &BENDS, kept: &["NODE_AUTH_", "NPM_", "npm_"] }.program("npm");
-    command.current_dir(dir).env("NO_COLOR", "1").env("NPM_CONFIG_UPDATE_NOTIFIER", "false");
-    command.args(["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel", "error"]);
+    let mut command = Caller {
+        bends: &BENDS,
+        kept: &["NODE_AUTH_", "NPM_", "npm_"],
+    }
+    .program("npm");
+    command
+        .current_dir(dir)
+        .env("NO_COLOR", "1")
+        .env("NPM_CONFIG_UPDATE_NOTIFIER", "false");
+    command.args([
+        "--ignore-scripts",
+        "--no-audit",
+        "--no-fund",
+        "--loglevel",
+        "error",
+    ]);
     command
 }
 
 /// Names the error of a machine without node.
 pub fn no_node(source: io::Error) -> BuildError {
-    BuildError::Program { program: "node", hint: NO_NODE, source }
+    BuildError::Program {
+        program: "node",
+        hint: NO_NODE,
+        source,
+    }
 }
 
 fn no_npm(source: io::Error) -> BuildError {
-    BuildError::Program { program: "npm", hint: NO_NODE, source }
+    BuildError::Program {
+        program: "npm",
+        hint: NO_NODE,
+        source,
+    }
 }
 
 fn setup(what: &'static str, hint: &'static str, details: &str) -> BuildError {
     // npm appends all it knows of the command.
     let details = details.split("npm error Usage:").next().unwrap_or_default();
-    BuildError::Setup { what, hint, details: details.trim_end().to_owned() }
+    BuildError::Setup {
+        what,
+        hint,
+        details: details.trim_end().to_owned(),
+    }
 }

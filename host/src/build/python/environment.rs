@@ -19,7 +19,8 @@ const TOOLS: Tools = Tools {
 /// The Python that actions run on, for which their packages are chosen.
 const GUEST_PYTHON: &str = "3.14";
 
-const NO_PACKAGES: &str = "packages must be pure python (`py3-none-any` wheels): there are no compilers for others";
+const NO_PACKAGES: &str =
+    "packages must be pure python (`py3-none-any` wheels): there are no compilers for others";
 
 /// What an action is built with.
 #[derive(Debug)]
@@ -38,7 +39,10 @@ impl Environment {
     ) -> Result<Self, BuildError> {
         let tools = TOOLS.ready(report)?;
         let packages = packages(&tools, dir, (project, fingerprint), report)?;
-        Ok(Self { dir: tools, packages })
+        Ok(Self {
+            dir: tools,
+            packages,
+        })
     }
 
     /// componentize-py, to be given its arguments. Nothing of the caller's own Python bends it.
@@ -50,12 +54,25 @@ impl Environment {
 /// Whether requirements name files, as `-r more.txt` does, or `./package`.
 fn names_files(requirements: &str) -> bool {
     /// Options of pip that do.
-    const OPTIONS: [&str; 8] = ["-r", "-c", "-e", "-f", "--requirement", "--constraint", "--editable", "--find-links"];
-    let lines = requirements.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
-    lines.filter(|line| !line.is_empty()).any(|line| match line.starts_with('-') {
-        true => OPTIONS.iter().any(|option| line.starts_with(option)),
-        false => line.contains("file:") || line.contains('/') && !line.contains("://"),
-    })
+    const OPTIONS: [&str; 8] = [
+        "-r",
+        "-c",
+        "-e",
+        "-f",
+        "--requirement",
+        "--constraint",
+        "--editable",
+        "--find-links",
+    ];
+    let lines = requirements
+        .lines()
+        .map(|line| line.split('#').next().unwrap_or_default().trim());
+    lines
+        .filter(|line| !line.is_empty())
+        .any(|line| match line.starts_with('-') {
+            true => OPTIONS.iter().any(|option| line.starts_with(option)),
+            false => line.contains("file:") || line.contains('/') && !line.contains("://"),
+        })
 }
 
 #[test]
@@ -88,12 +105,28 @@ fn packages(
     };
     // It may name others beside it: the same text elsewhere, or with other files, means something else.
     let beside = if names_files(&text) { fingerprint } else { "" };
-    let key = hex(&sha256(format!("{}\n{GUEST_PYTHON}\n{beside}\n{text}", dir.display()))[..8]);
+    let key = hex(&sha256(format!(
+        "{}\n{GUEST_PYTHON}\n{beside}\n{text}",
+        dir.display()
+    ))[..8]);
     let made = cache::once(&format!("python/packages-{key}"), |made| {
         report(&format!("getting the packages that {} needs", project.name));
         let mut install = pip(tools);
-        install.current_dir(dir).args(["install", "--quiet", "--no-compile", "--only-binary", ":all:"]);
-        install.args(["--platform", "any", "--implementation", "py", "--python-version", GUEST_PYTHON]);
+        install.current_dir(dir).args([
+            "install",
+            "--quiet",
+            "--no-compile",
+            "--only-binary",
+            ":all:",
+        ]);
+        install.args([
+            "--platform",
+            "any",
+            "--implementation",
+            "py",
+            "--python-version",
+            GUEST_PYTHON,
+        ]);
         install.arg("--target").arg(made.join("packages"));
         match &project.requirements {
             Requirements::File(path) => install.arg("-r").arg(path),
@@ -101,7 +134,11 @@ fn packages(
         };
         let got = run(&mut install)?;
         if !got.success {
-            return Err(setup("the packages of the action", NO_PACKAGES, got.details));
+            return Err(setup(
+                "the packages of the action",
+                NO_PACKAGES,
+                got.details,
+            ));
         }
         Ok(())
     })?;

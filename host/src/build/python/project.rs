@@ -76,15 +76,26 @@ impl Project {
     /// Reads what the directory says.
     pub fn read(dir: &Path) -> Result<Self, BuildError> {
         let path = dir.join(MANIFEST);
-        let refused = |details: String| BuildError::Compile { dir: dir.to_owned(), details };
+        let refused = |details: String| BuildError::Compile {
+            dir: dir.to_owned(),
+            details,
+        };
         let manifest: Manifest = if path.is_file() {
             let text = at(&path, open::text(&path))?;
             toml::from_str(&text).map_err(|error| refused(format!("{MANIFEST}: {error}")))?
         } else {
             Manifest::default()
         };
-        let Metadata { name, version, description, dependencies } = manifest.project;
-        let of_dir = || dir.file_name().map(|name| name.to_string_lossy().into_owned());
+        let Metadata {
+            name,
+            version,
+            description,
+            dependencies,
+        } = manifest.project;
+        let of_dir = || {
+            dir.file_name()
+                .map(|name| name.to_string_lossy().into_owned())
+        };
         let name = name.or_else(of_dir).unwrap_or_else(|| "action".into());
         if !is_name(&name) {
             let hint = "names are made of letters, digits, `-`, `_` and `.`; set `[project] name` in pyproject.toml";
@@ -94,11 +105,22 @@ impl Project {
         let requirements = if file.is_file() {
             Requirements::File(file)
         } else {
-            Requirements::Listed(dependencies.into_iter().filter(|listed| !is_sdk(listed)).collect())
+            Requirements::Listed(
+                dependencies
+                    .into_iter()
+                    .filter(|listed| !is_sdk(listed))
+                    .collect(),
+            )
         };
-        let module = manifest.tool.strata.module.unwrap_or_else(|| "action".into());
+        let module = manifest
+            .tool
+            .strata
+            .module
+            .unwrap_or_else(|| "action".into());
         if !module.split('.').all(is_identifier) {
-            return Err(refused(format!("{MANIFEST}: `tool.strata.module`: `{module}` is no name of a module")));
+            return Err(refused(format!(
+                "{MANIFEST}: `tool.strata.module`: `{module}` is no name of a module"
+            )));
         }
         Ok(Self {
             name,
@@ -123,10 +145,16 @@ impl Project {
 
     /// The source of the module that the component is made from.
     pub fn entry(&self) -> String {
-        let Self { name, version, description, module, .. } = self;
+        let Self {
+            name,
+            version,
+            description,
+            module,
+            ..
+        } = self;
         // A JSON string is a literal of Python's, too.
-        let [name, version, description] =
-            [name, version, description].map(|text| serde_json::Value::from(text.as_str()).to_string());
+        let [name, version, description] = [name, version, description]
+            .map(|text| serde_json::Value::from(text.as_str()).to_string());
         format!(
             "from strata_action import wasm\n\
              import {module} as author\n\
@@ -149,7 +177,9 @@ fn is_identifier(part: &str) -> bool {
 
 fn is_sdk(requirement: &str) -> bool {
     let end = requirement.find(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)));
-    requirement[..end.unwrap_or(requirement.len())].replace(['_', '.'], "-").eq_ignore_ascii_case(SDK_NAME)
+    requirement[..end.unwrap_or(requirement.len())]
+        .replace(['_', '.'], "-")
+        .eq_ignore_ascii_case(SDK_NAME)
 }
 
 #[cfg(test)]
@@ -173,7 +203,10 @@ mod tests {
     #[test]
     fn what_is_not_said_is_told_by_the_directory() {
         let project = read(None, None).expect("it needs no manifest");
-        assert_eq!((project.name.as_str(), project.world()), ("greet", "action"));
+        assert_eq!(
+            (project.name.as_str(), project.world()),
+            ("greet", "action")
+        );
         assert_eq!(project.requirements, Requirements::Listed(Vec::new()));
         assert!(project.entry().contains("import action as author\n"));
     }
@@ -184,10 +217,19 @@ mod tests {
             dependencies = [\"strata_action>=0.1\", \"slugify==1\"]\n\
             [tool.strata]\nmodule = \"a.b\"\nexports = [\"planner\", \"thinker\"]\n[tool.other]\nx = 1\n";
         let project = read(Some(manifest), None).expect("it is right");
-        assert_eq!((project.name.as_str(), project.world()), ("wave", "versatile-action"));
-        assert_eq!(project.requirements, Requirements::Listed(vec!["slugify==1".into()]));
+        assert_eq!(
+            (project.name.as_str(), project.world()),
+            ("wave", "versatile-action")
+        );
+        assert_eq!(
+            project.requirements,
+            Requirements::Listed(vec!["slugify==1".into()])
+        );
         let entry = project.entry();
-        assert!(entry.contains("import a.b as author") && entry.contains(r#""says \"hi\"""#), "{entry}");
+        assert!(
+            entry.contains("import a.b as author") && entry.contains(r#""says \"hi\"""#),
+            "{entry}"
+        );
         let locked = read(Some(manifest), Some("slugify==2")).expect("it is right");
         assert!(matches!(locked.requirements, Requirements::File(_)));
     }
@@ -196,10 +238,19 @@ mod tests {
     fn a_manifest_that_is_wrong_says_where() {
         let cases = [
             ("[project", "pyproject.toml: "),
-            ("[project]\nname = \"../x\"\n", "`../x` is no name of an action"),
+            (
+                "[project]\nname = \"../x\"\n",
+                "`../x` is no name of an action",
+            ),
             ("[tool.strata]\nmodul = \"x\"\n", "unknown field `modul`"),
-            ("[tool.strata]\nexports = [\"singer\"]\n", "unknown variant `singer`"),
-            ("[tool.strata]\nmodule = \"a; import os\"\n", "`a; import os` is no name of a module"),
+            (
+                "[tool.strata]\nexports = [\"singer\"]\n",
+                "unknown variant `singer`",
+            ),
+            (
+                "[tool.strata]\nmodule = \"a; import os\"\n",
+                "`a; import os` is no name of a module",
+            ),
         ];
         for (manifest, expected) in cases {
             let error = read(Some(manifest), None).expect_err(expected).to_string();

@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 
 #[derive(Args)]
-#[command(after_help = "Examples:\n  strata-host fork store --at main-1 --set tracking/k=9 --to branch\n  \
-    strata-host fork store --at main-1 --set role/Engineer/plan=shorter")]
+#[command(
+    after_help = "Examples:\n  strata-host fork store --at main-1 --set tracking/k=9 --to branch\n  \
+    strata-host fork store --at main-1 --set role/Engineer/plan=shorter"
+)]
 pub(in crate::cli) struct ForkArgs {
     /// The storage directory or its team.json.
     #[arg(value_parser = super::saved_path())]
@@ -27,9 +29,11 @@ pub(in crate::cli) struct ForkArgs {
 }
 
 #[derive(Args)]
-#[command(after_help = "Each side is PATH (its newest state), or PATH@ID (one of its checkpoints or lineages).\n\n\
+#[command(
+    after_help = "Each side is PATH (its newest state), or PATH@ID (one of its checkpoints or lineages).\n\n\
     Examples:\n  strata-host diff store@main store@main.1\n  strata-host diff store branch\n\n\
-    The exit code is 0 whether or not they differ.")]
+    The exit code is 0 whether or not they differ."
+)]
 pub(in crate::cli) struct DiffArgs {
     /// One side: a storage directory or its team.json, optionally followed by @CHECKPOINT or @LINEAGE.
     #[arg(value_name = "PATH[@ID]")]

@@ -15,9 +15,11 @@ pub(in crate::cli) struct ShelfArgs {
 #[derive(Subcommand)]
 pub(in crate::cli) enum SkillCommand {
     /// Put components on the shelf, under the names and versions that their manifests state.
-    #[command(after_help = "Examples:\n  strata-host skill add plugins/write-code\n  \
+    #[command(
+        after_help = "Examples:\n  strata-host skill add plugins/write-code\n  \
         strata-host skill add *.wasm --shelf skills\n\n\
-        Then, in a team file:\n  [[role.action]]\n  name = \"WriteCode\"\n  skill = \"write-code@1.0.0\"")]
+        Then, in a team file:\n  [[role.action]]\n  name = \"WriteCode\"\n  skill = \"write-code@1.0.0\""
+    )]
     Add {
         /// Components, or source directories.
         #[arg(required = true, value_name = "COMPONENT")]
@@ -26,7 +28,9 @@ pub(in crate::cli) enum SkillCommand {
         shelf: ShelfArgs,
     },
     /// List what is on the shelf.
-    #[command(after_help = "Examples:\n  strata-host skill list\n  strata-host skill list --json | jq '.[].name'")]
+    #[command(
+        after_help = "Examples:\n  strata-host skill list\n  strata-host skill list --json | jq '.[].name'"
+    )]
     List {
         /// Print JSON, schemas included.
         #[arg(long)]
@@ -47,8 +51,10 @@ pub(in crate::cli) enum SkillCommand {
         shelf: ShelfArgs,
     },
     /// Show one skill: its own description, and where its component is.
-    #[command(after_help = "Examples:\n  strata-host skill show write-code@1.0.0\n  \
-        strata-host skill show write-code@^1 --json    # the newest of these")]
+    #[command(
+        after_help = "Examples:\n  strata-host skill show write-code@1.0.0\n  \
+        strata-host skill show write-code@^1 --json    # the newest of these"
+    )]
     Show {
         /// The skill.
         #[arg(value_name = "NAME@VERSION")]

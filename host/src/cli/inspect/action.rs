@@ -41,19 +41,38 @@ impl<'a> Action<'a> {
         let team = stepper.team();
         let of_role = |id: RoleId| {
             let role = team.role(id);
-            let acts = (0..).zip(&role.actions).map(|(index, _)| Part::Action(ActionId(index)));
-            let thinks = |react| matches!(react, React::Choose { thinker: Thinker::Component | Thinker::Model, .. });
+            let acts = (0..)
+                .zip(&role.actions)
+                .map(|(index, _)| Part::Action(ActionId(index)));
+            let thinks = |react| {
+                matches!(
+                    react,
+                    React::Choose {
+                        thinker: Thinker::Component | Thinker::Model,
+                        ..
+                    }
+                )
+            };
             let chooses = thinks(role.react).then_some(Part::Think);
             acts.chain(chooses).map(move |part| Slot { role: id, part })
         };
-        let all: Vec<(String, Slot)> =
-            team.role_ids().flat_map(of_role).map(|slot| (team.slot_name(slot), slot)).collect();
+        let all: Vec<(String, Slot)> = team
+            .role_ids()
+            .flat_map(of_role)
+            .map(|slot| (team.slot_name(slot), slot))
+            .collect();
         let Some((_, slot)) = all.iter().find(|(full, _)| full == name) else {
             let names: Vec<&str> = all.iter().map(|(full, _)| full.as_str()).collect();
             let hint = suggest(name, &names).unwrap_or_else(|| listed(&names));
-            return Err(Failure::usage(format!("the team has no action `{name}`; {hint}")));
+            return Err(Failure::usage(format!(
+                "the team has no action `{name}`; {hint}"
+            )));
         };
-        Ok(Self { stepper, slot: *slot, name: team.role(slot.role).part_name(slot.part) })
+        Ok(Self {
+            stepper,
+            slot: *slot,
+            name: team.role(slot.role).part_name(slot.part),
+        })
     }
 
     /// What it said last. What chooses says nothing.
@@ -61,9 +80,13 @@ impl<'a> Action<'a> {
         if self.slot.part == Part::Think {
             return None;
         }
-        let (env, role) = (self.stepper.env(), &self.stepper.team().role(self.slot.role).name);
+        let (env, role) = (
+            self.stepper.env(),
+            &self.stepper.team().role(self.slot.role).name,
+        );
         let said = env.messages.iter().rev().map(|message| &**message);
-        said.into_iter().find(|message| message.sent_from == *role && message.cause_by == self.name)
+        said.into_iter()
+            .find(|message| message.sent_from == *role && message.cause_by == self.name)
     }
 
     /// Shows it.
@@ -80,20 +103,40 @@ impl<'a> Action<'a> {
                 None => "none yet",
             }
         ));
-        show_line(&format!("role is at  {}", standing(self.stepper, self.slot.role, life)));
+        show_line(&format!(
+            "role is at  {}",
+            standing(self.stepper, self.slot.role, life)
+        ));
         let (calls, tokens) = (counted(used.calls, "call"), counted(used.tokens, "token"));
         show_line(&format!("spent       {} for {tokens} in {calls}", used.usd));
         if let Some(fault) = self.fault() {
-            let attempts = self.open().map_or(0, |activation| activation.current.attempts);
+            let attempts = self
+                .open()
+                .map_or(0, |activation| activation.current.attempts);
             let message = fault.message.replace('\n', "\n    ");
-            let what = if fault.kind == FaultKind::Interrupted { "stopped" } else { "fault" };
-            show_text(&format!("{what:<11} attempt {attempts}: {}: {message}", fault.kind));
-            section("stack of the guest, innermost first", fault.backtrace.iter().cloned(), show_line);
+            let what = if fault.kind == FaultKind::Interrupted {
+                "stopped"
+            } else {
+                "fault"
+            };
+            show_text(&format!(
+                "{what:<11} attempt {attempts}: {}: {message}",
+                fault.kind
+            ));
+            section(
+                "stack of the guest, innermost first",
+                fault.backtrace.iter().cloned(),
+                show_line,
+            );
             section("what it logged last", fault.log.iter().cloned(), show_line);
         }
         if let Some(activation) = self.open() {
             let calls = activation.current.journal.iter().map(called);
-            section("calls of the host in this activation, and what came back", calls, show_line);
+            section(
+                "calls of the host in this activation, and what came back",
+                calls,
+                show_line,
+            );
             if !activation.current.journal.is_empty() {
                 let name = shell_word(&format!("{}.{}", role.name, self.name));
                 show_line(&format!(
@@ -119,8 +162,9 @@ impl<'a> Action<'a> {
                 "backtrace": fault.backtrace, "log": fault.log,
             })
         });
-        let output: Option<Value> =
-            self.last().and_then(|message| serde_json::from_str(&team_json::message(message)).ok());
+        let output: Option<Value> = self
+            .last()
+            .and_then(|message| serde_json::from_str(&team_json::message(message)).ok());
         let document = json!({
             "role": self.stepper.team().role(self.slot.role).name, "action": self.name,
             "digest": env.components.get(&self.slot).map(|digest| &digest.0),
@@ -133,7 +177,12 @@ impl<'a> Action<'a> {
 
     /// The activation that is at it.
     fn open(&self) -> Option<&'a Activation> {
-        let activation = self.stepper.env().role(self.slot.role).activation.as_ref()?;
+        let activation = self
+            .stepper
+            .env()
+            .role(self.slot.role)
+            .activation
+            .as_ref()?;
         let work = activation.work(self.stepper.team().role(self.slot.role))?;
         (spender(self.slot.role, work) == self.slot).then_some(activation)
     }
@@ -141,7 +190,14 @@ impl<'a> Action<'a> {
     /// Whether no component does it.
     fn is_of_the_host(&self) -> bool {
         let react = self.stepper.team().role(self.slot.role).react;
-        self.slot.part == Part::Think && matches!(react, React::Choose { thinker: Thinker::Model, .. })
+        self.slot.part == Part::Think
+            && matches!(
+                react,
+                React::Choose {
+                    thinker: Thinker::Model,
+                    ..
+                }
+            )
     }
 
     fn fault(&self) -> Option<&'a Fault> {

@@ -36,7 +36,11 @@ impl Life {
 
     /// The same once that was read. Who came meanwhile may have written what was read.
     pub(super) fn after(self, path: &Path) -> Self {
-        if self == Self::Free { Self::before(path, &At::Head) } else { self }
+        if self == Self::Free {
+            Self::before(path, &At::Head)
+        } else {
+            self
+        }
     }
 
     /// Whether nobody is at it any more who was at work.
@@ -48,9 +52,13 @@ impl Life {
     pub(super) fn status(self, stepper: &Stepper) -> String {
         let env = stepper.env();
         let name = env.status.name();
-        let process = |pid: Option<u32>| pid.map_or_else(|| "a process".into(), |pid| format!("process {pid}"));
+        let process = |pid: Option<u32>| {
+            pid.map_or_else(|| "a process".into(), |pid| format!("process {pid}"))
+        };
         match (self, env.status) {
-            (Self::Held(pid), Status::Running) if env.is_drained() => format!("{name} ({}), idle", process(pid)),
+            (Self::Held(pid), Status::Running) if env.is_drained() => {
+                format!("{name} ({}), idle", process(pid))
+            }
             (Self::Held(pid), Status::Running) => format!("{name} ({})", process(pid)),
             (Self::Held(pid), _) => format!("{name} ({} has it open)", process(pid)),
             (Self::Free, Status::Running) => "cut off".into(),
@@ -80,7 +88,11 @@ impl Life {
             return Vec::new();
         }
         // A team that MetaGPT saved has no team file.
-        let file = if saved.definition.text.is_empty() { "TEAM.toml " } else { "" };
+        let file = if saved.definition.text.is_empty() {
+            "TEAM.toml "
+        } else {
+            ""
+        };
         let plain = format!("  strata-host run {file}{resume}");
         match env.status {
             Status::OutOfBudget => vec![format!("{plain} {}", more(stepper, None))],
@@ -92,7 +104,10 @@ impl Life {
                     return vec![plain];
                 }
                 let file = path_word(Path::new(&shown(&file)));
-                vec![format!("  strata-host run {file} {resume}   # {CHANGED}"), format!("{plain}   # {UNCHANGED}")]
+                vec![
+                    format!("  strata-host run {file} {resume}   # {CHANGED}"),
+                    format!("{plain}   # {UNCHANGED}"),
+                ]
             }
             _ => vec![plain],
         }

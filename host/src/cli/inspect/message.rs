@@ -14,16 +14,26 @@ const CANDIDATES: usize = 1000;
 /// Shows the message with this id.
 pub(super) fn show(stepper: &Stepper, id: &str) -> Result<(), Failure> {
     let (place, message) = find(stepper, id)?;
-    let sender = if message.sent_from.is_empty() { "outside" } else { &message.sent_from };
+    let sender = if message.sent_from.is_empty() {
+        "outside"
+    } else {
+        &message.sent_from
+    };
     show_line(&format!("message     {}", message.id));
     show_line(&format!("label       {}", message.cause_by));
     show_line(&format!("from        {sender} ({})", message.role));
     show_line(&format!("to          {}", message.send_to.join(", ")));
     for hop in &message.route {
-        show_line(&format!("then        {} to {}", hop.from, hop.to.join(", ")));
+        show_line(&format!(
+            "then        {} to {}",
+            hop.from,
+            hop.to.join(", ")
+        ));
     }
     let team = stepper.team();
-    let waits = team.role_ids().filter(|role| stepper.env().buffer(*role).any(|mail| mail == place));
+    let waits = team
+        .role_ids()
+        .filter(|role| stepper.env().buffer(*role).any(|mail| mail == place));
     let waits: Vec<&str> = waits.map(|role| team.role(role).name.as_str()).collect();
     if !waits.is_empty() {
         show_line(&format!("waits for   {}", waits.join(", ")));

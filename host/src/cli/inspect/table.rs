@@ -15,7 +15,9 @@ impl Table {
         let mut table = comfy_table::Table::new();
         table.load_preset(presets::NOTHING).set_header(head);
         if std::io::stdout().is_terminal() {
-            table.set_content_arrangement(ContentArrangement::Dynamic).set_width(terminal::columns());
+            table
+                .set_content_arrangement(ContentArrangement::Dynamic)
+                .set_width(terminal::columns());
         }
         for column in table.column_iter_mut() {
             column.set_padding((0, 2));

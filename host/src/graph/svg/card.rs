@@ -109,17 +109,34 @@ impl Card {
     /// The card of a node.
     pub fn of_node(node: &Node) -> Self {
         let mut above: Vec<(Style, String)> = Vec::new();
-        let name = if node.kind == NodeKind::Label { Style::Label } else { Style::Name };
+        let name = if node.kind == NodeKind::Label {
+            Style::Label
+        } else {
+            Style::Name
+        };
         above.extend(name.wrap(&node.name).into_iter().map(|line| (name, line)));
         if !node.note.is_empty() {
-            above.extend(Style::Note.wrap(&node.note).into_iter().map(|line| (Style::Note, line)));
+            above.extend(
+                Style::Note
+                    .wrap(&node.note)
+                    .into_iter()
+                    .map(|line| (Style::Note, line)),
+            );
         }
         let mut below: Vec<(Style, String)> = Vec::new();
         for action in node.actions.iter().take(MAX_ACTIONS) {
-            below.extend(Style::Action.wrap(action).into_iter().map(|line| (Style::Action, line)));
+            below.extend(
+                Style::Action
+                    .wrap(action)
+                    .into_iter()
+                    .map(|line| (Style::Action, line)),
+            );
         }
         if node.actions.len() > MAX_ACTIONS {
-            below.push((Style::Note, format!("and {} more", node.actions.len() - MAX_ACTIONS)));
+            below.push((
+                Style::Note,
+                format!("and {} more", node.actions.len() - MAX_ACTIONS),
+            ));
         }
         let (left, right, vertical) = match node.kind {
             NodeKind::Human => (PERSON + 18.0, 22.0, 12.0),
@@ -134,27 +151,50 @@ impl Card {
     /// The card of what is written at an edge; an empty one where that is nothing.
     pub fn of_edge(edge: &Edge) -> Self {
         let (_, most) = Style::Label.most();
-        let mut lines: Vec<String> = edge.label.iter().flat_map(|line| Style::Label.wrap(line)).collect();
+        let mut lines: Vec<String> = edge
+            .label
+            .iter()
+            .flat_map(|line| Style::Label.wrap(line))
+            .collect();
         if lines.len() > most {
             lines.truncate(most - 1);
             lines.push("…".into());
         }
-        let lines: Vec<(Style, String)> = lines.into_iter().map(|line| (Style::Label, line)).collect();
+        let lines: Vec<(Style, String)> =
+            lines.into_iter().map(|line| (Style::Label, line)).collect();
         if lines.is_empty() {
-            return Self { kind: NodeKind::Label, width: 0.0, height: 0.0, lines: Vec::new(), rule: None };
+            return Self {
+                kind: NodeKind::Label,
+                width: 0.0,
+                height: 0.0,
+                lines: Vec::new(),
+                rule: None,
+            };
         }
         Self::stack(NodeKind::Label, &[lines], [5.0, 5.0, 2.0])
     }
 
     /// Stacks lines of text, with a rule between one part and the next.
-    fn stack(kind: NodeKind, parts: &[Vec<(Style, String)>], [left, right, vertical]: [f64; 3]) -> Self {
+    fn stack(
+        kind: NodeKind,
+        parts: &[Vec<(Style, String)>],
+        [left, right, vertical]: [f64; 3],
+    ) -> Self {
         const RULE: f64 = 12.0;
         let all = || parts.iter().flatten();
-        let text_width = all().map(|(style, text)| width(text, *style)).fold(0.0, f64::max);
+        let text_width = all()
+            .map(|(style, text)| width(text, *style))
+            .fold(0.0, f64::max);
         let parts_shown = parts.iter().filter(|part| !part.is_empty()).count();
         let gaps = RULE * (parts_shown.max(1) - 1) as f64;
         let height = all().map(|(style, _)| style.height()).sum::<f64>() + gaps + 2.0 * vertical;
-        let mut card = Self { kind, width: text_width + left + right, height, lines: Vec::new(), rule: None };
+        let mut card = Self {
+            kind,
+            width: text_width + left + right,
+            height,
+            lines: Vec::new(),
+            rule: None,
+        };
         let x = (left - right) / 2.0;
         let mut y = vertical - height / 2.0;
         for part in parts.iter().filter(|part| !part.is_empty()) {
@@ -166,7 +206,12 @@ impl Card {
                 y += style.height();
                 // A baseline lies about a quarter of the letters' size above the line's end.
                 let baseline = y - 2.5 - style.size() * 0.22;
-                card.lines.push(Line { text: text.clone(), style: *style, x, y: baseline });
+                card.lines.push(Line {
+                    text: text.clone(),
+                    style: *style,
+                    x,
+                    y: baseline,
+                });
             }
         }
         card
@@ -194,7 +239,14 @@ pub fn outline(card: &Card) -> Vec<Point> {
     match card.kind {
         NodeKind::Join => {
             let flat = x - HEXAGON;
-            vec![point(-flat, -y), point(flat, -y), point(x, 0.0), point(flat, y), point(-flat, y), point(-x, 0.0)]
+            vec![
+                point(-flat, -y),
+                point(flat, -y),
+                point(x, 0.0),
+                point(flat, y),
+                point(-flat, y),
+                point(-x, 0.0),
+            ]
         }
         NodeKind::Start | NodeKind::Human => {
             let radius = pill_radius(card);
@@ -205,7 +257,10 @@ pub fn outline(card: &Card) -> Vec<Point> {
                     let turn = quarter as f64 - 1.0 + step as f64 / ROUND_STEPS as f64;
                     let angle = turn * std::f64::consts::FRAC_PI_2;
                     let (sin, cos) = angle.sin_cos();
-                    corners.push(point(sx * (x - radius) + radius * cos, sy * (y - radius) + radius * sin));
+                    corners.push(point(
+                        sx * (x - radius) + radius * cos,
+                        sy * (y - radius) + radius * sin,
+                    ));
                 }
             }
             corners
@@ -217,7 +272,11 @@ pub fn outline(card: &Card) -> Vec<Point> {
 /// About how wide a text is.
 pub fn width(text: &str, style: Style) -> f64 {
     let em: f64 = text.chars().map(em).sum();
-    let bold = if matches!(style, Style::Title | Style::Name) { 1.07 } else { 1.0 };
+    let bold = if matches!(style, Style::Title | Style::Name) {
+        1.07
+    } else {
+        1.0
+    };
     em * style.size() * bold
 }
 
@@ -225,7 +284,8 @@ pub fn width(text: &str, style: Style) -> f64 {
 fn em(c: char) -> f64 {
     match c {
         'i' | 'j' | 'l' | 'I' | '|' | '!' | '.' | ',' | ':' | ';' | '\'' => 0.31,
-        'f' | 't' | 'r' | '(' | ')' | '[' | ']' | '{' | '}' | '/' | '\\' | '-' | '"' | '`' | ' ' => 0.38,
+        'f' | 't' | 'r' | '(' | ')' | '[' | ']' | '{' | '}' | '/' | '\\' | '-' | '"' | '`'
+        | ' ' => 0.38,
         'm' | 'M' | 'W' | '@' | '%' => 0.95,
         'w' => 0.78,
         'A'..='Z' => 0.74,

@@ -20,8 +20,15 @@ pub fn path(way: &Way, edge: &Edge, cards: &[Card], at: &[Point]) -> String {
     for (end, next, card, id) in [(0, 1, from, edge.from), (last, last - 1, to, edge.to)] {
         let next = points[next];
         points[end] = cut(next, card);
-        let others = cards.iter().zip(at).enumerate().filter(|(other, _)| *other != id.0);
-        if others.into_iter().any(|(_, (other, centre))| crosses(points[end], next, other, *centre)) {
+        let others = cards
+            .iter()
+            .zip(at)
+            .enumerate()
+            .filter(|(other, _)| *other != id.0);
+        if others
+            .into_iter()
+            .any(|(_, (other, centre))| crosses(points[end], next, other, *centre))
+        {
             points[end] = aside(next, card);
         }
     }
@@ -29,7 +36,9 @@ pub fn path(way: &Way, edge: &Edge, cards: &[Card], at: &[Point]) -> String {
         // A curve goes close by a point that is given twice: so what is written at the line lies on it.
         let far = |point: &Point| (point.x - label.x).powi(2) + (point.y - label.y).powi(2);
         let nearest = (1..last).min_by(|a, b| far(&points[*a]).total_cmp(&far(&points[*b])));
-        nearest.into_iter().for_each(|at| points.insert(at, points[at]));
+        nearest
+            .into_iter()
+            .for_each(|at| points.insert(at, points[at]));
     }
     smooth(&points)
 }
@@ -37,22 +46,41 @@ pub fn path(way: &Way, edge: &Edge, cards: &[Card], at: &[Point]) -> String {
 /// A uniform cubic B-spline with straight ends, so that arrows point where the line goes.
 fn smooth(points: &[Point]) -> String {
     let mut path = format!("M{}", show(points[0]));
-    path.push_str(&format!(" L{}", show(blend(points[0], points[1], 5.0, 1.0))));
+    path.push_str(&format!(
+        " L{}",
+        show(blend(points[0], points[1], 5.0, 1.0))
+    ));
     for three in points.windows(3) {
         let [a, b, c] = [three[0], three[1], three[2]];
-        let end = Point { x: (a.x + 4.0 * b.x + c.x) / 6.0, y: (a.y + 4.0 * b.y + c.y) / 6.0 };
+        let end = Point {
+            x: (a.x + 4.0 * b.x + c.x) / 6.0,
+            y: (a.y + 4.0 * b.y + c.y) / 6.0,
+        };
         let (one, two) = (blend(a, b, 2.0, 1.0), blend(a, b, 1.0, 2.0));
         path.push_str(&format!(" C{} {} {}", show(one), show(two), show(end)));
     }
     let [a, b] = [points[points.len() - 2], points[points.len() - 1]];
-    let (one, two, end) = (blend(a, b, 2.0, 1.0), blend(a, b, 1.0, 2.0), blend(a, b, 1.0, 5.0));
-    path.push_str(&format!(" C{} {} {} L{}", show(one), show(two), show(end), show(b)));
+    let (one, two, end) = (
+        blend(a, b, 2.0, 1.0),
+        blend(a, b, 1.0, 2.0),
+        blend(a, b, 1.0, 5.0),
+    );
+    path.push_str(&format!(
+        " C{} {} {} L{}",
+        show(one),
+        show(two),
+        show(end),
+        show(b)
+    ));
     path
 }
 
 fn blend(a: Point, b: Point, of_a: f64, of_b: f64) -> Point {
     let sum = of_a + of_b;
-    Point { x: (a.x * of_a + b.x * of_b) / sum, y: (a.y * of_a + b.y * of_b) / sum }
+    Point {
+        x: (a.x * of_a + b.x * of_b) / sum,
+        y: (a.y * of_a + b.y * of_b) / sum,
+    }
 }
 
 fn show(point: Point) -> String {
@@ -62,10 +90,16 @@ fn show(point: Point) -> String {
 /// Where the line from a point to a card's centre meets the card's outline; the centre if it does not.
 fn cut(outer: Point, (card, centre): (&Card, Point)) -> Point {
     let corners = card::outline(card);
-    let ray = Point { x: outer.x - centre.x, y: outer.y - centre.y };
+    let ray = Point {
+        x: outer.x - centre.x,
+        y: outer.y - centre.y,
+    };
     let sides = corners.iter().zip(corners.iter().cycle().skip(1));
     let met = sides.filter_map(|(a, b)| {
-        let side = Point { x: b.x - a.x, y: b.y - a.y };
+        let side = Point {
+            x: b.x - a.x,
+            y: b.y - a.y,
+        };
         let cross = ray.x * side.y - ray.y * side.x;
         let along_ray = (a.x * side.y - a.y * side.x) / cross;
         let along_side = (a.x * ray.y - a.y * ray.x) / cross;
@@ -73,7 +107,10 @@ fn cut(outer: Point, (card, centre): (&Card, Point)) -> Point {
         hits.then_some(along_ray)
     });
     let part = met.fold(0.0, f64::max);
-    Point { x: centre.x + ray.x * part, y: centre.y + ray.y * part }
+    Point {
+        x: centre.x + ray.x * part,
+        y: centre.y + ray.y * part,
+    }
 }
 
 /// Where a line leaves a card that would run over another if it left by the side: above or below, near the corner.
@@ -81,13 +118,23 @@ fn aside(outer: Point, (card, centre): (&Card, Point)) -> Point {
     let reach = (card.width / 2.0 - card::inset(card) - CORNER).max(0.0);
     let x = outer.x.clamp(centre.x - reach, centre.x + reach);
     let half = card.height / 2.0;
-    Point { x, y: if outer.y > centre.y { centre.y + half } else { centre.y - half } }
+    Point {
+        x,
+        y: if outer.y > centre.y {
+            centre.y + half
+        } else {
+            centre.y - half
+        },
+    }
 }
 
 /// Whether a straight line runs over a card or too close by it.
 fn crosses(a: Point, b: Point, card: &Card, centre: Point) -> bool {
     let (mut enters, mut leaves) = (0.0_f64, 1.0_f64);
-    let sides = [(a.x, b.x, centre.x, card.width), (a.y, b.y, centre.y, card.height)];
+    let sides = [
+        (a.x, b.x, centre.x, card.width),
+        (a.y, b.y, centre.y, card.height),
+    ];
     for (from, to, middle, size) in sides {
         let half = size / 2.0 + CLEAR;
         let (low, high, way) = (middle - half, middle + half, to - from);

@@ -54,11 +54,21 @@ pub struct Way {
 pub fn place(graph: &Graph, cards: &[Card], labels: &[Card]) -> Result<Placed, GraphError> {
     let size = graph.nodes.len() + graph.edges.len();
     if size > MAX_SIZE {
-        return Err(GraphError::TooLarge { team: graph.title.clone(), size, most: MAX_SIZE });
+        return Err(GraphError::TooLarge {
+            team: graph.title.clone(),
+            size,
+            most: MAX_SIZE,
+        });
     }
     let parts = pack::parts(graph);
-    let blocks = parts.iter().map(|part| block(graph, part, cards, labels)).collect::<Result<Vec<_>, _>>();
-    let blocks = blocks.map_err(|reason| GraphError::Layout { team: graph.title.clone(), reason })?;
+    let blocks = parts
+        .iter()
+        .map(|part| block(graph, part, cards, labels))
+        .collect::<Result<Vec<_>, _>>();
+    let blocks = blocks.map_err(|reason| GraphError::Layout {
+        team: graph.title.clone(),
+        reason,
+    })?;
     Ok(pack::pack(graph, &parts, blocks))
 }
 
@@ -68,8 +78,16 @@ type Layout = graphlib::Graph<NodeLabel, EdgeLabel, GraphLabel>;
 fn block(graph: &Graph, part: &Part, cards: &[Card], labels: &[Card]) -> Result<Placed, String> {
     if let ([node], []) = (part.nodes.as_slice(), part.edges.as_slice()) {
         let (width, height) = (cards[node.0].width, cards[node.0].height);
-        let middle = Point { x: width / 2.0, y: height / 2.0 };
-        return Ok(Placed { width, height, nodes: vec![middle], edges: Vec::new() });
+        let middle = Point {
+            x: width / 2.0,
+            y: height / 2.0,
+        };
+        return Ok(Placed {
+            width,
+            height,
+            nodes: vec![middle],
+            edges: Vec::new(),
+        });
     }
     let mut layout = prepare(graph, part, cards, labels);
     dugong::layout(&mut layout).map_err(|error| error.to_string())?;
@@ -77,18 +95,41 @@ fn block(graph: &Graph, part: &Part, cards: &[Card], labels: &[Card]) -> Result<
 }
 
 fn prepare(graph: &Graph, part: &Part, cards: &[Card], labels: &[Card]) -> Layout {
-    let mut layout: Layout = Layout::new(GraphOptions { directed: true, multigraph: true, compound: false });
-    layout.set_graph(GraphLabel { nodesep: NODE_GAP, edgesep: EDGE_GAP, ranksep: LAYER_GAP, ..GraphLabel::default() });
+    let mut layout: Layout = Layout::new(GraphOptions {
+        directed: true,
+        multigraph: true,
+        compound: false,
+    });
+    layout.set_graph(GraphLabel {
+        nodesep: NODE_GAP,
+        edgesep: EDGE_GAP,
+        ranksep: LAYER_GAP,
+        ..GraphLabel::default()
+    });
     for id in &part.nodes {
         let card = &cards[id.0];
-        let node = NodeLabel { width: card.width, height: card.height, ..NodeLabel::default() };
+        let node = NodeLabel {
+            width: card.width,
+            height: card.height,
+            ..NodeLabel::default()
+        };
         layout.set_node(id.to_string(), node);
     }
     for i in &part.edges {
         let (edge, label) = (&graph.edges[*i], &labels[*i]);
-        let edge_label = EdgeLabel { width: label.width, height: label.height, weight: 1.0, ..EdgeLabel::default() };
+        let edge_label = EdgeLabel {
+            width: label.width,
+            height: label.height,
+            weight: 1.0,
+            ..EdgeLabel::default()
+        };
         let name = Some(i.to_string());
-        layout.set_edge_named(edge.from.to_string(), edge.to.to_string(), name, Some(edge_label));
+        layout.set_edge_named(
+            edge.from.to_string(),
+            edge.to.to_string(),
+            name,
+            Some(edge_label),
+        );
     }
     layout
 }
@@ -96,17 +137,43 @@ fn prepare(graph: &Graph, part: &Part, cards: &[Card], labels: &[Card]) -> Layou
 fn collect(graph: &Graph, part: &Part, layout: &Layout) -> Option<Placed> {
     let node = |id: String| {
         let node = layout.node(&id)?;
-        Some(Point { x: node.x?, y: node.y? })
+        Some(Point {
+            x: node.x?,
+            y: node.y?,
+        })
     };
-    let nodes = part.nodes.iter().map(|id| node(id.to_string())).collect::<Option<Vec<_>>>()?;
+    let nodes = part
+        .nodes
+        .iter()
+        .map(|id| node(id.to_string()))
+        .collect::<Option<Vec<_>>>()?;
     let mut edges = Vec::new();
     for i in &part.edges {
         let edge = &graph.edges[*i];
-        let way = layout.edge(&edge.from.to_string(), &edge.to.to_string(), Some(&i.to_string()))?;
-        let points = way.points.iter().map(|point| Point { x: point.x, y: point.y }).collect();
+        let way = layout.edge(
+            &edge.from.to_string(),
+            &edge.to.to_string(),
+            Some(&i.to_string()),
+        )?;
+        let points = way
+            .points
+            .iter()
+            .map(|point| Point {
+                x: point.x,
+                y: point.y,
+            })
+            .collect();
         let label = way.x.zip(way.y).filter(|_| !edge.label.is_empty());
-        edges.push(Way { points, label: label.map(|(x, y)| Point { x, y }) });
+        edges.push(Way {
+            points,
+            label: label.map(|(x, y)| Point { x, y }),
+        });
     }
     let label = layout.graph();
-    Some(Placed { width: label.width, height: label.height, nodes, edges })
+    Some(Placed {
+        width: label.width,
+        height: label.height,
+        nodes,
+        edges,
+    })
 }

@@ -47,7 +47,10 @@ fn lead(leads: &mut [usize], mut node: usize) -> usize {
 
 /// Puts the parts, each laid out by itself, into one picture.
 pub fn pack(graph: &Graph, parts: &[Part], blocks: Vec<Placed>) -> Placed {
-    let widest = blocks.iter().map(|block| block.width).fold(ROW_WIDTH, f64::max);
+    let widest = blocks
+        .iter()
+        .map(|block| block.width)
+        .fold(ROW_WIDTH, f64::max);
     let mut all = Placed {
         nodes: vec![Point::default(); graph.nodes.len()],
         edges: vec![Way::default(); graph.edges.len()],
@@ -60,16 +63,25 @@ pub fn pack(graph: &Graph, parts: &[Part], blocks: Vec<Placed>) -> Placed {
         let turns = joined && part.edges.is_empty();
         joined = !part.edges.is_empty();
         if corner.x > 0.0 && (turns || corner.x + block.width > widest) {
-            corner = Point { x: 0.0, y: corner.y + row_height + GAP };
+            corner = Point {
+                x: 0.0,
+                y: corner.y + row_height + GAP,
+            };
             row_height = 0.0;
         }
-        let moved = |point: Point| Point { x: point.x + corner.x, y: point.y + corner.y };
+        let moved = |point: Point| Point {
+            x: point.x + corner.x,
+            y: point.y + corner.y,
+        };
         for (id, at) in part.nodes.iter().zip(block.nodes) {
             all.nodes[id.0] = moved(at);
         }
         for (i, way) in part.edges.iter().zip(block.edges) {
             let points = way.points.into_iter().map(moved).collect();
-            all.edges[*i] = Way { points, label: way.label.map(moved) };
+            all.edges[*i] = Way {
+                points,
+                label: way.label.map(moved),
+            };
         }
         all.width = all.width.max(corner.x + block.width);
         all.height = all.height.max(corner.y + block.height);

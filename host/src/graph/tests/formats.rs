@@ -51,11 +51,23 @@ fn graph_of(texts: &[String]) -> Graph {
     let edge = |(i, text): (usize, &String), step: usize| Edge {
         from: NodeId(i),
         to: NodeId((i + step) % texts.len()),
-        kind: [EdgeKind::Always, EdgeKind::Conditional, EdgeKind::Tie, EdgeKind::Chosen][i % 4],
+        kind: [
+            EdgeKind::Always,
+            EdgeKind::Conditional,
+            EdgeKind::Tie,
+            EdgeKind::Chosen,
+        ][i % 4],
         label: vec![text.clone(), text.clone()],
     };
-    let edges = texts.iter().enumerate().flat_map(|it| [edge(it, 0), edge(it, 1), edge(it, 2)]);
-    Graph { title: texts.concat(), nodes: texts.iter().enumerate().map(node).collect(), edges: edges.collect() }
+    let edges = texts
+        .iter()
+        .enumerate()
+        .flat_map(|it| [edge(it, 0), edge(it, 1), edge(it, 2)]);
+    Graph {
+        title: texts.concat(),
+        nodes: texts.iter().enumerate().map(node).collect(),
+        edges: edges.collect(),
+    }
 }
 
 /// A picture is XML, shows every text, and no two boxes lie upon each other.
@@ -64,20 +76,42 @@ fn check_svg(graph: &Graph) {
     let document = Document::parse(&svg).unwrap_or_else(|error| panic!("{error}\n{svg}"));
     let root = document.root_element();
     assert_eq!(root.tag_name().name(), "svg");
-    let view: Vec<f64> = root.attribute("viewBox").expect("a view").split(' ').map(|n| n.parse().expect("n")).collect();
+    let view: Vec<f64> = root
+        .attribute("viewBox")
+        .expect("a view")
+        .split(' ')
+        .map(|n| n.parse().expect("n"))
+        .collect();
     let title = |node: roxmltree::Node<'_, '_>| {
-        node.children().find(|n| n.has_tag_name("title")).and_then(|n| n.text().map(str::to_owned))
+        node.children()
+            .find(|n| n.has_tag_name("title"))
+            .and_then(|n| n.text().map(str::to_owned))
     };
     assert_eq!(title(root).unwrap_or_default(), graph.title);
     let class = |node: &roxmltree::Node<'_, '_>, name: &str| {
-        node.attribute("class").is_some_and(|class| class.split(' ').any(|c| c == name))
+        node.attribute("class")
+            .is_some_and(|class| class.split(' ').any(|c| c == name))
     };
-    let nodes: Vec<_> = document.descendants().filter(|n| n.has_tag_name("g") && class(n, "node")).collect();
+    let nodes: Vec<_> = document
+        .descendants()
+        .filter(|n| n.has_tag_name("g") && class(n, "node"))
+        .collect();
     let names: Vec<String> = nodes.iter().filter_map(|node| title(*node)).collect();
-    assert_eq!(names, graph.nodes.iter().map(|node| node.name.clone()).collect::<Vec<_>>());
-    let lines = document.descendants().filter(|n| n.has_tag_name("path") && class(n, "edge"));
+    assert_eq!(
+        names,
+        graph
+            .nodes
+            .iter()
+            .map(|node| node.name.clone())
+            .collect::<Vec<_>>()
+    );
+    let lines = document
+        .descendants()
+        .filter(|n| n.has_tag_name("path") && class(n, "edge"));
     assert_eq!(lines.count(), graph.edges.len());
-    let labels = document.descendants().filter(|n| n.has_tag_name("g") && class(n, "at"));
+    let labels = document
+        .descendants()
+        .filter(|n| n.has_tag_name("g") && class(n, "at"));
     let boxes: Vec<[f64; 4]> = nodes.into_iter().chain(labels).filter_map(bounds).collect();
     for (i, a) in boxes.iter().enumerate() {
         // Places are written in tenths.
@@ -92,29 +126,49 @@ fn check_svg(graph: &Graph) {
 
 /// Left, top, width and height of what has a rectangle.
 fn bounds(node: roxmltree::Node<'_, '_>) -> Option<[f64; 4]> {
-    let place = node.attribute("transform")?.strip_prefix("translate(")?.strip_suffix(')')?;
+    let place = node
+        .attribute("transform")?
+        .strip_prefix("translate(")?
+        .strip_suffix(')')?;
     let (x, y) = place.split_once(' ')?;
     let rect = node.children().find(|n| n.has_tag_name("rect"))?;
     let number = |name: &str| rect.attribute(name)?.parse::<f64>().ok();
     let (x, y): (f64, f64) = (x.parse().ok()?, y.parse().ok()?);
-    Some([x + number("x")?, y + number("y")?, number("width")?, number("height")?])
+    Some([
+        x + number("x")?,
+        y + number("y")?,
+        number("width")?,
+        number("height")?,
+    ])
 }
 
 /// Between quotes nothing is left that could end them or be anything but text.
 fn check_mermaid(graph: &Graph) {
     let text = written(graph, Format::Mermaid);
     assert!(text.starts_with("flowchart TB\n"));
-    assert_eq!(text.lines().count(), graph.nodes.len() + graph.edges.len() + 5, "{text}");
+    assert_eq!(
+        text.lines().count(),
+        graph.nodes.len() + graph.edges.len() + 5,
+        "{text}"
+    );
     for line in text.lines().skip(2) {
         let pieces: Vec<&str> = line.split('"').collect();
         assert!(matches!(pieces.len(), 1 | 3), "{line}");
-        let Some(quoted) = pieces.get(1) else { continue };
+        let Some(quoted) = pieces.get(1) else {
+            continue;
+        };
         let plain = quoted.replace("<br/>", "");
-        assert!(!plain.contains(['<', '>', '\\', '`', '%', '|', '[', ']', '{', '}', '$', '*']), "{line}");
+        assert!(
+            !plain.contains(['<', '>', '\\', '`', '%', '|', '[', ']', '{', '}', '$', '*']),
+            "{line}"
+        );
         // What is left of these are numbers of characters.
         for part in plain.split('#').skip(1) {
             let number = part.split(';').next().unwrap_or_default();
-            assert!(!number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()), "{line}");
+            assert!(
+                !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()),
+                "{line}"
+            );
         }
     }
 }
@@ -166,7 +220,10 @@ proptest! {
 #[test]
 fn a_fan_in_reads_well_in_mermaid_and_dot() {
     let graph = graph(FAN_IN).expect("it can be drawn");
-    assert_eq!(written(&graph, Format::Mermaid), include_str!("fan-in.mermaid"));
+    assert_eq!(
+        written(&graph, Format::Mermaid),
+        include_str!("fan-in.mermaid")
+    );
     assert_eq!(written(&graph, Format::Dot), include_str!("fan-in.dot"));
     check_svg(&graph);
 }

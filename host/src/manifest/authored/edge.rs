@@ -44,19 +44,33 @@ fn read_route(table: &Table<'_>) -> Route {
     let from = table.required("from").and_then(|item| item.text());
     let label = table.item("label").and_then(|item| item.text());
     // It may have several lines.
-    let lines = label.iter().flat_map(|label| label.value.lines().map(|line| (line.trim(), &label.span)));
+    let lines = label
+        .iter()
+        .flat_map(|label| label.value.lines().map(|line| (line.trim(), &label.span)));
     for (line, span) in lines {
-        is_legible(&At { value: line.to_owned(), span: span.clone() }, table.problems);
+        is_legible(
+            &At {
+                value: line.to_owned(),
+                span: span.clone(),
+            },
+            table.problems,
+        );
     }
     let label = label.map(|label| label.value).unwrap_or_default();
-    let arms = if table.has("case") { read_cases(table) } else { read_plain(table) };
+    let arms = if table.has("case") {
+        read_cases(table)
+    } else {
+        read_plain(table)
+    };
     Route { from, label, arms }
 }
 
 /// `to`, with or without `when`.
 fn read_plain(table: &Table<'_>) -> Vec<Arm> {
     if let Some(default) = table.item("default") {
-        let problem = table.problems.at(&default.key_span, "`default` needs `case`");
+        let problem = table
+            .problems
+            .at(&default.key_span, "`default` needs `case`");
         let hint = "a route without `case` names its targets in `to`";
         table.problems.add(problem.hint(hint));
     }
@@ -66,7 +80,10 @@ fn read_plain(table: &Table<'_>) -> Vec<Arm> {
         table.bar(&["case", "default"]);
     }
     let to = read_to(table, "to");
-    vec![Arm { when: table.item("when").and_then(|item| item.text()), to }]
+    vec![Arm {
+        when: table.item("when").and_then(|item| item.text()),
+        to,
+    }]
 }
 
 /// `case` with its arms, and `default`.
@@ -87,14 +104,16 @@ fn read_cases(table: &Table<'_>) -> Vec<Arm> {
             let hint = "add `{ when = \"…\", to = [\"…\"] }`, or use `to` alone";
             case.refuse("`case` has no arms", hint);
         }
-        arms.extend(
-            tables
-                .iter()
-                .map(|arm| Arm { when: arm.required("when").and_then(|item| item.text()), to: read_to(arm, "to") }),
-        );
+        arms.extend(tables.iter().map(|arm| Arm {
+            when: arm.required("when").and_then(|item| item.text()),
+            to: read_to(arm, "to"),
+        }));
     }
     if table.item("default").is_some() {
-        arms.push(Arm { when: None, to: read_to(table, "default") });
+        arms.push(Arm {
+            when: None,
+            to: read_to(table, "default"),
+        });
     }
     arms
 }
@@ -151,14 +170,23 @@ pub(super) fn read_external(env: &Table<'_>) -> Option<At<External>> {
             if item.is_empty_list() {
                 item.refuse("`command` is empty", "name a program and its arguments");
             }
-            Some(At { value: External::Stdio { command, dir: item.base().to_owned() }, span: item.span() })
+            Some(At {
+                value: External::Stdio {
+                    command,
+                    dir: item.base().to_owned(),
+                },
+                span: item.span(),
+            })
         }
         Some(Kind::Http) => {
             refuse(&table, "command", "stdio");
             let At { value, span } = http::read_url(&table.required("url")?, Service::Messages)?;
             // It was read as one.
             let url = value.parse().ok()?;
-            Some(At { value: External::Http { url }, span })
+            Some(At {
+                value: External::Http { url },
+                span,
+            })
         }
         // What is wrong is said already; which keys belong cannot be told.
         None => {
@@ -173,7 +201,12 @@ pub(super) fn read_external(env: &Table<'_>) -> Option<At<External>> {
 fn refuse(table: &Table<'_>, key: &'static str, kind: &str) {
     table.bar(&[key]);
     if let Some(item) = table.item(key) {
-        let problem = table.problems.at(&item.key_span, format!("`{key}` is for `kind = \"{kind}\"`"));
-        table.problems.add(problem.hint("remove it, or change `kind`"));
+        let problem = table.problems.at(
+            &item.key_span,
+            format!("`{key}` is for `kind = \"{kind}\"`"),
+        );
+        table
+            .problems
+            .add(problem.hint("remove it, or change `kind`"));
     }
 }

@@ -40,7 +40,11 @@ pub(in crate::manifest) enum Subject {
 
 /// Reads a table of limits.
 pub(in crate::manifest) fn read(table: &Table<'_>, subject: Subject) -> Patch {
-    let mut patch = Patch { span: Some(table.span.clone()), written: read_limits(table), ..Patch::default() };
+    let mut patch = Patch {
+        span: Some(table.span.clone()),
+        written: read_limits(table),
+        ..Patch::default()
+    };
     if subject == Subject::Action {
         patch.retries = table.item("retries").and_then(|i| i.whole(0..=MAX_RETRIES));
         patch.backoff = table.item("backoff").and_then(|item| item.duration());
@@ -53,7 +57,13 @@ pub(in crate::manifest) fn read_limits(table: &Table<'_>) -> BTreeMap<Limit, At<
     let limits = Limit::ALL.into_iter().filter_map(|limit| {
         let item = table.item(limit.key())?;
         let value = read_limit(&item, limit)?;
-        Some((limit, At { value, span: item.key_span.clone() }))
+        Some((
+            limit,
+            At {
+                value,
+                span: item.key_span.clone(),
+            },
+        ))
     });
     limits.collect()
 }
@@ -67,7 +77,10 @@ fn read_limit(item: &Item<'_>, limit: Limit) -> Option<u64> {
     };
     if value == 0 && !may_be_zero(limit) {
         let message = format!("`{}` cannot be zero", item.key);
-        item.refuse(message, "nothing could run; leave the key out for the default");
+        item.refuse(
+            message,
+            "nothing could run; leave the key out for the default",
+        );
     }
     Some(value)
 }
@@ -83,8 +96,15 @@ fn most(limit: Limit) -> u64 {
 /// Whether an action can do without, or (fuel) zero stands for no limit.
 fn may_be_zero(limit: Limit) -> bool {
     match limit {
-        Limit::TableElements | Limit::Fuel | Limit::Log | Limit::HostCalls | Limit::HostBytes => true,
-        Limit::Memory | Limit::Cpu | Limit::Timeout | Limit::Output | Limit::Component | Limit::Compile => false,
+        Limit::TableElements | Limit::Fuel | Limit::Log | Limit::HostCalls | Limit::HostBytes => {
+            true
+        }
+        Limit::Memory
+        | Limit::Cpu
+        | Limit::Timeout
+        | Limit::Output
+        | Limit::Component
+        | Limit::Compile => false,
     }
 }
 
@@ -104,7 +124,9 @@ impl Patch {
     /// The limits, with defaults for what is not written.
     pub(in crate::manifest) fn limits(&self) -> Limits {
         let mut limits = Limits::default();
-        self.written.iter().for_each(|(limit, at)| limits.set(*limit, at.value));
+        self.written
+            .iter()
+            .for_each(|(limit, at)| limits.set(*limit, at.value));
         limits
     }
 

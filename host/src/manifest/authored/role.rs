@@ -56,7 +56,10 @@ pub(super) fn read_all(root: &Table<'_>) -> Vec<Role> {
         item.refuse("a team needs a role", "add a `[[role]]`");
     }
     if roles.len() > MAX_NUMBERED {
-        item.refuse("there are too many roles", format!("at most {MAX_NUMBERED}"));
+        item.refuse(
+            "there are too many roles",
+            format!("at most {MAX_NUMBERED}"),
+        );
     }
     roles.iter().take(MAX_NUMBERED).map(read).collect()
 }
@@ -102,7 +105,11 @@ fn read_human(table: &Table<'_>) -> Option<Range<usize>> {
 }
 
 fn read_react(table: &Table<'_>) -> Option<At<Mode>> {
-    let words = [("by_order", Mode::ByOrder), ("react", Mode::Choose), ("plan_and_act", Mode::PlanAndAct)];
+    let words = [
+        ("by_order", Mode::ByOrder),
+        ("react", Mode::Choose),
+        ("plan_and_act", Mode::PlanAndAct),
+    ];
     let item = table.item("react")?;
     let span = item.span();
     item.choice(&words).map(|value| At { value, span })
@@ -111,13 +118,19 @@ fn read_react(table: &Table<'_>) -> Option<At<Mode>> {
 fn read_max_react_loop(table: &Table<'_>) -> Option<At<u32>> {
     let item = table.item("max_react_loop")?;
     let number = item.whole(1..=u64::from(u32::MAX))?;
-    Some(At { value: number as u32, span: item.key_span })
+    Some(At {
+        value: number as u32,
+        span: item.key_span,
+    })
 }
 
 fn read_think(table: &Table<'_>) -> Option<At<Slot>> {
     let item = table.item("think")?;
     let think = item.table("`think`")?;
-    Some(At { value: slot::read(&think, Subject::Thinker), span: item.key_span })
+    Some(At {
+        value: slot::read(&think, Subject::Thinker),
+        span: item.key_span,
+    })
 }
 
 fn read_actions(table: &Table<'_>) -> Vec<Action> {
@@ -126,7 +139,10 @@ fn read_actions(table: &Table<'_>) -> Vec<Action> {
     };
     let actions = item.tables("`[[role.action]]`");
     if actions.len() > MAX_NUMBERED {
-        item.refuse("there are too many actions", format!("at most {MAX_NUMBERED}"));
+        item.refuse(
+            "there are too many actions",
+            format!("at most {MAX_NUMBERED}"),
+        );
     }
     let actions = actions.iter().take(MAX_NUMBERED);
     let read = actions.map(|table| Action {

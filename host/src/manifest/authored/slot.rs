@@ -58,8 +58,15 @@ pub(super) fn read(table: &Table<'_>, subject: Subject) -> Slot {
         None => (read_component(table), pin, None),
         Some(None) => (None, pin, None),
         // What the author pins holds; what the shelf says is held against the component just as well.
-        Some(Some(Placed { component, pin: shelved, chosen })) => {
-            let shelved = shelved.map(|value| At { value, span: component.span.clone() });
+        Some(Some(Placed {
+            component,
+            pin: shelved,
+            chosen,
+        })) => {
+            let shelved = shelved.map(|value| At {
+                value,
+                span: component.span.clone(),
+            });
             (Some(component), pin.or(shelved), Some(chosen))
         }
     };
@@ -75,11 +82,15 @@ pub(super) fn read(table: &Table<'_>, subject: Subject) -> Slot {
         config: config.as_ref().map_or(Value::Null, Item::json),
         config_span: config.map(|item| item.span()),
         output_schema: match subject {
-            Subject::Action => table.item("output_schema").and_then(|item| read_schema(&item)),
+            Subject::Action => table
+                .item("output_schema")
+                .and_then(|item| read_schema(&item)),
             Subject::Thinker => None,
         },
         limits: limits.unwrap_or_default(),
-        allow: section(table, "allow", "`allow`").map(|allow| read_allow(&allow)).unwrap_or_default(),
+        allow: section(table, "allow", "`allow`")
+            .map(|allow| read_allow(&allow))
+            .unwrap_or_default(),
     }
 }
 
@@ -113,7 +124,10 @@ fn read_component(table: &Table<'_>) -> Option<At<PathBuf>> {
         let found = file(&item)?;
         if item.looks_beside() && script::is_script(&found.value) && !found.value.is_dir() {
             let message = format!("`{}` is a script, not a component", item.text()?.value);
-            item.refuse(message, format!("write `script = \"{}\"`", item.text()?.value));
+            item.refuse(
+                message,
+                format!("write `script = \"{}\"`", item.text()?.value),
+            );
             return None;
         }
         return Some(found);
@@ -121,14 +135,22 @@ fn read_component(table: &Table<'_>) -> Option<At<PathBuf>> {
     refuse_beside(table, "script", &["component"]);
     let found = file(&item)?;
     if !script::is_script(&found.value) {
-        let endings: Vec<String> = script::endings().map(|ending| format!("`.{ending}`")).collect();
+        let endings: Vec<String> = script::endings()
+            .map(|ending| format!("`.{ending}`"))
+            .collect();
         let hint = format!("the names of scripts end in {}", endings.join(", "));
         item.refuse(format!("`{}` is not a script", item.text()?.value), hint);
         return None;
     }
     if item.looks_beside() && found.value.is_dir() {
         let message = format!("`{}` is a directory, not a script", item.text()?.value);
-        item.refuse(message, format!("the source of a component is a `component = \"{}\"`", item.text()?.value));
+        item.refuse(
+            message,
+            format!(
+                "the source of a component is a `component = \"{}\"`",
+                item.text()?.value
+            ),
+        );
         return None;
     }
     Some(found)
@@ -147,14 +169,22 @@ fn refuse_beside(table: &Table<'_>, key: &str, others: &[&'static str]) {
 /// exported but what its interpreter has for itself.
 fn read_function(table: &Table<'_>) -> Option<At<String>> {
     let item = table.item("function")?;
-    for other in ["skill", "script"].into_iter().filter(|other| table.has(other)) {
+    for other in ["skill", "script"]
+        .into_iter()
+        .filter(|other| table.has(other))
+    {
         let message = format!("there cannot be both `{other}` and `function`");
         let problem = table.problems.at(&item.key_span, message);
-        table.problems.add(problem.hint("functions are called of a `component`"));
+        table
+            .problems
+            .add(problem.hint("functions are called of a `component`"));
     }
     let function = item.text()?;
     if function.value.is_empty() {
-        item.refuse("a function has a name", "`name`, or `package:name/interface@1.0.0#name`");
+        item.refuse(
+            "a function has a name",
+            "`name`, or `package:name/interface@1.0.0#name`",
+        );
         return None;
     }
     Some(function)
@@ -164,10 +194,16 @@ fn read_function(table: &Table<'_>) -> Option<At<String>> {
 pub(in crate::manifest) fn path(item: &Item<'_>) -> Option<At<PathBuf>> {
     let text = item.text()?;
     if text.value.is_empty() || text.value.contains('\0') {
-        item.refuse(format!("`{}` is not a path", item.key), "a path is relative to the team file");
+        item.refuse(
+            format!("`{}` is not a path", item.key),
+            "a path is relative to the team file",
+        );
         return None;
     }
-    Some(At { value: item.base().join(&text.value), span: text.span })
+    Some(At {
+        value: item.base().join(&text.value),
+        span: text.span,
+    })
 }
 
 /// A file, or the directory that it is built from, made absolute.
@@ -186,7 +222,10 @@ fn read_pin(item: &Item<'_>) -> Option<At<String>> {
         );
         return None;
     }
-    Some(At { value: pin.value.to_ascii_lowercase(), span: pin.span })
+    Some(At {
+        value: pin.value.to_ascii_lowercase(),
+        span: pin.span,
+    })
 }
 
 fn read_schema(item: &Item<'_>) -> Option<(Schema, PathBuf)> {
@@ -220,7 +259,9 @@ fn read_allow(table: &Table<'_>) -> Allow {
     let dirs = dirs.map(|dirs| read_dirs(&dirs.tables("`dirs`")));
     let mut secrets = read_named(table, "secrets");
     let named: Vec<String> = secrets.iter().map(|name| name.value.clone()).collect();
-    let http = table.item("http").map(|item| http::read(&item, &mut secrets));
+    let http = table
+        .item("http")
+        .map(|item| http::read(&item, &mut secrets));
     Allow {
         span: Some(table.span.clone()),
         grants: Grants {
@@ -236,7 +277,10 @@ fn read_allow(table: &Table<'_>) -> Allow {
 
 /// Names of environment variables.
 pub(in crate::manifest) fn read_names(table: &Table<'_>, key: &'static str) -> Vec<String> {
-    read_named(table, key).into_iter().map(|name| name.value).collect()
+    read_named(table, key)
+        .into_iter()
+        .map(|name| name.value)
+        .collect()
 }
 
 /// Names of environment variables, and where they are.
@@ -252,7 +296,10 @@ pub(in crate::manifest) fn check_variable(table: &Table<'_>, name: &At<String>) 
         return;
     }
     if name.value.is_empty() || name.value.contains('=') {
-        let message = format!("`{}` is not the name of an environment variable", name.value);
+        let message = format!(
+            "`{}` is not the name of an environment variable",
+            name.value
+        );
         table.problems.add(table.problems.at(&name.span, message));
     }
 }
@@ -294,7 +341,12 @@ fn read_dirs(tables: &[Table<'_>]) -> Vec<DirGrant> {
                 Some(true) => Access::Write,
                 _ => Access::Read,
             };
-            dirs.push(DirGrant { host, guest, access, max_bytes: read_max_size(table, access) });
+            dirs.push(DirGrant {
+                host,
+                guest,
+                access,
+                max_bytes: read_max_size(table, access),
+            });
         }
     }
     dirs
@@ -304,7 +356,10 @@ fn read_dirs(tables: &[Table<'_>]) -> Vec<DirGrant> {
 pub(in crate::manifest) fn read_max_size(table: &Table<'_>, access: Access) -> Option<u64> {
     let item = table.item("max_size")?;
     if access == Access::Read {
-        item.refuse("`max_size` is for directories that may be written", "add `write = true`, or remove it");
+        item.refuse(
+            "`max_size` is for directories that may be written",
+            "add `write = true`, or remove it",
+        );
     }
     item.size()
 }

@@ -18,7 +18,10 @@ const MAX_JOINS: usize = 1000;
 /// Checks the joins, and builds them.
 pub(super) fn joins(authored: &Authored, names: &Names, problems: &Problems) -> Vec<team::Join> {
     if let Some(join) = authored.joins.get(MAX_JOINS) {
-        let problem = problems.at(&join.span, format!("a team cannot have more than {MAX_JOINS} joins"));
+        let problem = problems.at(
+            &join.span,
+            format!("a team cannot have more than {MAX_JOINS} joins"),
+        );
         problems.add(problem.hint("take some of them out"));
         return Vec::new();
     }
@@ -28,19 +31,36 @@ pub(super) fn joins(authored: &Authored, names: &Names, problems: &Problems) -> 
     }
     graph.check_chains(problems);
     graph.check_routes(authored, names, problems);
-    let built = graph.joins.iter().map(|Known { id, sources, join }| team::Join {
-        id: id.value.clone(),
-        from: sources.clone(),
-        to: join.to.as_ref().map(|to| names.lasting(to)).unwrap_or_default(),
-        mode: join.mode.unwrap_or(Mode::All),
-        deliver: join.deliver.unwrap_or(Deliver::Batch),
-    });
+    let built = graph
+        .joins
+        .iter()
+        .map(|Known { id, sources, join }| team::Join {
+            id: id.value.clone(),
+            from: sources.clone(),
+            to: join
+                .to
+                .as_ref()
+                .map(|to| names.lasting(to))
+                .unwrap_or_default(),
+            mode: join.mode.unwrap_or(Mode::All),
+            deliver: join.deliver.unwrap_or(Deliver::Batch),
+        });
     built.collect()
 }
 
 /// Whether all was read that could lead into a join.
 fn are_ways_known(authored: &Authored, problems: &Problems) -> bool {
-    let places = ["", "role", "role.addresses", "env", "env.", "route", "route.", "join.from", "join.to"];
+    let places = [
+        "",
+        "role",
+        "role.addresses",
+        "env",
+        "env.",
+        "route",
+        "route.",
+        "join.from",
+        "join.to",
+    ];
     let named = authored.roles.iter().all(|role| role.name.is_some());
     named && authored.routes.iter().all(|route| route.from.is_some()) && problems.is_read(&places)
 }
@@ -59,13 +79,18 @@ struct Known<'a> {
 
 impl<'a> Graph<'a> {
     fn of(authored: &'a Authored, names: &Names, problems: &Problems) -> Self {
-        let mut graph = Self { joins: Vec::new(), places: BTreeMap::new() };
+        let mut graph = Self {
+            joins: Vec::new(),
+            places: BTreeMap::new(),
+        };
         for join in &authored.joins {
             let sources = sources(join, names, problems);
             if let Some(to) = &join.to {
                 names.find(to, problems);
             }
-            let own = |id: &&At<String>| names.get(&id.value) == Some(Named::Join) && graph.find(&id.value).is_none();
+            let own = |id: &&At<String>| {
+                names.get(&id.value) == Some(Named::Join) && graph.find(&id.value).is_none()
+            };
             if let Some(id) = join.id.as_ref().filter(own) {
                 graph.places.insert(&id.value, graph.joins.len());
                 graph.joins.push(Known { id, sources, join });
@@ -87,9 +112,17 @@ impl<'a> Graph<'a> {
     fn check_reach(&self, authored: &Authored, names: &Names, problems: &Problems) {
         let mut reached: BTreeSet<usize> = BTreeSet::new();
         for route in &authored.routes {
-            let from = route.from.as_ref().and_then(|from| names.known_role(&from.value));
-            let targets = route.arms.iter().flat_map(|arm| &arm.to).filter_map(|to| self.find(&to.value));
-            let takes = |join: &usize| from.is_some_and(|from| self.joins[*join].sources.contains(&from));
+            let from = route
+                .from
+                .as_ref()
+                .and_then(|from| names.known_role(&from.value));
+            let targets = route
+                .arms
+                .iter()
+                .flat_map(|arm| &arm.to)
+                .filter_map(|to| self.find(&to.value));
+            let takes =
+                |join: &usize| from.is_some_and(|from| self.joins[*join].sources.contains(&from));
             reached.extend(targets.filter(takes));
         }
         // Each round goes one join further.
@@ -104,7 +137,10 @@ impl<'a> Graph<'a> {
         for (at, Known { id, join, .. }) in self.joins.iter().enumerate() {
             if !reached.contains(&at) && !join.from.is_empty() {
                 let message = format!("no source of the join `{}` can reach it", id.value);
-                let hint = format!("add `[[route]]` from a source with `to = [\"{}\"]`", id.value);
+                let hint = format!(
+                    "add `[[route]]` from a source with `to = [\"{}\"]`",
+                    id.value
+                );
                 problems.add(problems.at(&id.span, message).hint(hint));
             }
         }
@@ -113,18 +149,33 @@ impl<'a> Graph<'a> {
     /// A join that leads to another hands it nothing that it does not wait for, and no way leads round in a circle.
     fn check_chains(&self, problems: &Problems) {
         for (at, Known { id, sources, join }) in self.joins.iter().enumerate() {
-            let (Some(next), Some(to)) = (self.next(at), &join.to) else { continue };
+            let (Some(next), Some(to)) = (self.next(at), &join.to) else {
+                continue;
+            };
             if self.leads_back(at) {
-                let problem = problems.at(&to.span, format!("the join `{}` leads back to itself", id.value));
+                let problem = problems.at(
+                    &to.span,
+                    format!("the join `{}` leads back to itself", id.value),
+                );
                 problems.add(problem.hint("let one of the joins on the way lead to a role"));
                 continue;
             }
-            let unknown = join.from.iter().zip(sources).filter(|(_, id)| !self.joins[next].sources.contains(id));
-            let unknown: Vec<String> = unknown.map(|(name, _)| format!("`{}`", name.value)).collect();
+            let unknown = join
+                .from
+                .iter()
+                .zip(sources)
+                .filter(|(_, id)| !self.joins[next].sources.contains(id));
+            let unknown: Vec<String> = unknown
+                .map(|(name, _)| format!("`{}`", name.value))
+                .collect();
             if sources.len() == join.from.len() && !unknown.is_empty() {
                 let (id, to_name, unknown) = (&id.value, &to.value, unknown.join(", "));
-                let message = format!("`{id}` passes on what `{to_name}` does not wait for: messages of {unknown}");
-                let hint = format!("messages keep their senders: name those in `from` of `{to_name}`, too");
+                let message = format!(
+                    "`{id}` passes on what `{to_name}` does not wait for: messages of {unknown}"
+                );
+                let hint = format!(
+                    "messages keep their senders: name those in `from` of `{to_name}`, too"
+                );
                 problems.add(problems.at(&to.span, message).hint(hint));
             }
         }
@@ -146,15 +197,24 @@ impl<'a> Graph<'a> {
     /// No route leads into a join that does not wait for its sender.
     fn check_routes(&self, authored: &Authored, names: &Names, problems: &Problems) {
         for route in &authored.routes {
-            let Some((from, id)) = route.from.as_ref().and_then(|from| Some((from, names.known_role(&from.value)?)))
+            let Some((from, id)) = route
+                .from
+                .as_ref()
+                .and_then(|from| Some((from, names.known_role(&from.value)?)))
             else {
                 continue;
             };
             for to in route.arms.iter().flat_map(|arm| &arm.to) {
-                let Some(join) = self.find(&to.value).map(|at| &self.joins[at]) else { continue };
+                let Some(join) = self.find(&to.value).map(|at| &self.joins[at]) else {
+                    continue;
+                };
                 if !join.sources.contains(&id) {
-                    let message = format!("the join `{}` does not wait for `{}`", to.value, from.value);
-                    let hint = format!("name `{}` in its `from`, or let the route lead elsewhere", from.value);
+                    let message =
+                        format!("the join `{}` does not wait for `{}`", to.value, from.value);
+                    let hint = format!(
+                        "name `{}` in its `from`, or let the route lead elsewhere",
+                        from.value
+                    );
                     problems.add(problems.at(&to.span, message).hint(hint));
                 }
             }
@@ -166,9 +226,14 @@ impl<'a> Graph<'a> {
 fn sources(join: &Join, names: &Names, problems: &Problems) -> Vec<RoleId> {
     let mut sources = Vec::new();
     for name in &join.from {
-        let Some(id) = names.role(name, problems) else { continue };
+        let Some(id) = names.role(name, problems) else {
+            continue;
+        };
         if sources.contains(&id) {
-            let problem = problems.at(&name.span, format!("`{}` is a source of the join twice", name.value));
+            let problem = problems.at(
+                &name.span,
+                format!("`{}` is a source of the join twice", name.value),
+            );
             problems.add(problem.hint("an alias stands for its role"));
         }
         sources.push(id);

@@ -11,8 +11,18 @@ use super::{Refusal, VARIABLES};
 use crate::suggest::suggest;
 
 /// Functions and operators of a condition; all others are refused.
-const FUNCTIONS: [&str; 10] =
-    ["size", "contains", "startsWith", "endsWith", "matches", "int", "uint", "double", "string", "bool"];
+const FUNCTIONS: [&str; 10] = [
+    "size",
+    "contains",
+    "startsWith",
+    "endsWith",
+    "matches",
+    "int",
+    "uint",
+    "double",
+    "string",
+    "bool",
+];
 
 /// How other languages write what has another name here.
 const ELSEWHERE: [(&[&str], &str); 6] = [
@@ -44,7 +54,12 @@ pub(super) struct Parts {
 pub(super) fn check(expr: &IdedExpr) -> Result<Parts, Refusal> {
     let mut walk = Walk::default();
     walk.visit(expr)?;
-    Ok(Parts { named: walk.named, each: walk.each, looped: walk.looped, patterns: Arc::new(walk.patterns) })
+    Ok(Parts {
+        named: walk.named,
+        each: walk.each,
+        looped: walk.looped,
+        patterns: Arc::new(walk.patterns),
+    })
 }
 
 /// Where the walk is: what the macros around it have named.
@@ -101,7 +116,12 @@ impl Walk {
                 self.bound.push(list.iter_var.clone());
                 self.bound.extend(list.iter_var2.clone());
                 self.bound.push(list.accu_var.clone());
-                let parts = [&list.accu_init, &list.loop_cond, &list.loop_step, &list.result];
+                let parts = [
+                    &list.accu_init,
+                    &list.loop_cond,
+                    &list.loop_step,
+                    &list.result,
+                ];
                 let result = parts.into_iter().try_for_each(|part| self.visit(part));
                 self.bound.clear();
                 result
@@ -125,7 +145,9 @@ impl Walk {
         if variable.is_some() || self.bound.iter().any(|bound| bound == name) {
             return Ok(());
         }
-        let hint = elsewhere(name).or_else(|| suggest(name, &VARIABLES)).unwrap_or_default();
+        let hint = elsewhere(name)
+            .or_else(|| suggest(name, &VARIABLES))
+            .unwrap_or_default();
         Err(Refusal::new(format!("there is no `{name}`"), hint))
     }
 }
@@ -136,12 +158,17 @@ fn function(name: &str) -> Result<(), Refusal> {
     if operator || FUNCTIONS.contains(&name) {
         return Ok(());
     }
-    let hint = elsewhere(name).or_else(|| suggest(name, &FUNCTIONS)).unwrap_or_default();
+    let hint = elsewhere(name)
+        .or_else(|| suggest(name, &FUNCTIONS))
+        .unwrap_or_default();
     Err(Refusal::new(format!("there is no function `{name}`"), hint))
 }
 
 fn elsewhere(word: &str) -> Option<String> {
-    ELSEWHERE.iter().find(|(theirs, _)| theirs.contains(&word)).map(|(_, ours)| (*ours).to_owned())
+    ELSEWHERE
+        .iter()
+        .find(|(theirs, _)| theirs.contains(&word))
+        .map(|(_, ours)| (*ours).to_owned())
 }
 
 /// Patterns are literal, so that a bad one is found before the run.
@@ -155,7 +182,10 @@ fn pattern(argument: Option<&IdedExpr>) -> Result<(String, Pattern), Refusal> {
         Err(reason) => {
             let reason = reason.lines().last().unwrap_or("invalid").to_owned();
             let hint = "it must be a regular expression";
-            Err(Refusal::new(format!("its pattern is wrong: {reason}"), hint))
+            Err(Refusal::new(
+                format!("its pattern is wrong: {reason}"),
+                hint,
+            ))
         }
     }
 }
@@ -184,7 +214,10 @@ pub(super) fn explain(errors: &ParseErrors, source: &str) -> Refusal {
     let read: String = source.chars().take(at).collect();
     let last = read.split_whitespace().next_back();
     let hint = [found, last].into_iter().flatten().find_map(elsewhere);
-    Refusal { at: Some(at), ..Refusal::new(text, hint.unwrap_or_else(|| example.to_owned())) }
+    Refusal {
+        at: Some(at),
+        ..Refusal::new(text, hint.unwrap_or_else(|| example.to_owned()))
+    }
 }
 
 /// What the parser stumbled over: it is quoted in its message, before what would have been right.

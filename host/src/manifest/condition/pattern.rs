@@ -44,8 +44,14 @@ impl Pattern {
             // It is given up at the first byte at which that could make a difference.
             .unicode_word_boundary(true);
         let automaton = DFA::builder().configure(config).build(text).ok();
-        let states = automaton.as_ref().map_or(u64::MAX, |automaton| automaton.get_nfa().states().len() as u64);
-        Ok(Self { regex, automaton, states })
+        let states = automaton.as_ref().map_or(u64::MAX, |automaton| {
+            automaton.get_nfa().states().len() as u64
+        });
+        Ok(Self {
+            regex,
+            automaton,
+            states,
+        })
     }
 }
 
@@ -61,7 +67,12 @@ pub(super) struct Matching {
 impl Matching {
     /// Looks for these patterns within a budget.
     pub(super) fn within(budget: u64, patterns: &Arc<BTreeMap<String, Pattern>>) -> Self {
-        Self { patterns: Arc::clone(patterns), budget, left: AtomicU64::new(budget), caches: Mutex::default() }
+        Self {
+            patterns: Arc::clone(patterns),
+            budget,
+            left: AtomicU64::new(budget),
+            caches: Mutex::default(),
+        }
     }
 
     /// Returns what has been spent of the budget.
@@ -72,13 +83,18 @@ impl Matching {
     /// Returns whether the pattern occurs in the text. Fails if the budget does not suffice to find out.
     pub(super) fn matches(&self, text: &str, pattern: &str) -> Result<bool, ExecutionError> {
         let fail = |why: &str| ExecutionError::function_error("matches", why);
-        let Some(compiled) = self.patterns.get(pattern) else { return Err(fail("the pattern is not a literal")) };
+        let Some(compiled) = self.patterns.get(pattern) else {
+            return Err(fail("the pattern is not a literal"));
+        };
         let length = text.len() as u64;
         let too_long = || fail("to look for the pattern takes too long");
-        self.spend(EACH.saturating_add(length)).ok_or_else(too_long)?;
+        self.spend(EACH.saturating_add(length))
+            .ok_or_else(too_long)?;
         if let Some(automaton) = &compiled.automaton {
             let mut caches = self.caches.lock().unwrap_or_else(PoisonError::into_inner);
-            let cache = caches.entry(pattern.to_owned()).or_insert_with(|| automaton.create_cache());
+            let cache = caches
+                .entry(pattern.to_owned())
+                .or_insert_with(|| automaton.create_cache());
             if let Ok(found) = automaton.try_search_fwd(cache, &Input::new(text).earliest(true)) {
                 return Ok(found.is_some());
             }
@@ -103,14 +119,39 @@ mod tests {
 
     #[test]
     fn a_pattern_is_found_as_the_library_finds_it() {
-        let texts = ["", "tag", "a b", "Grüße an alle", "ÄÖÜ", "x1\ny2", "ab\u{301}c", "- -"];
-        for pattern in [r"^\w{1,64}$", r"\bb\b", "(?i)grüße", r"\d$", "(?m)^y", "", "^$", r"\Bb", "[^a]b|ü"] {
-            let compiled =
-                Arc::new(BTreeMap::from([(pattern.to_owned(), Pattern::compile(pattern).expect("a pattern"))]));
+        let texts = [
+            "",
+            "tag",
+            "a b",
+            "Grüße an alle",
+            "ÄÖÜ",
+            "x1\ny2",
+            "ab\u{301}c",
+            "- -",
+        ];
+        for pattern in [
+            r"^\w{1,64}$",
+            r"\bb\b",
+            "(?i)grüße",
+            r"\d$",
+            "(?m)^y",
+            "",
+            "^$",
+            r"\Bb",
+            "[^a]b|ü",
+        ] {
+            let compiled = Arc::new(BTreeMap::from([(
+                pattern.to_owned(),
+                Pattern::compile(pattern).expect("a pattern"),
+            )]));
             let matching = Matching::within(WorkBudget::OF_SENDER, &compiled);
             let regex = Regex::new(pattern).expect("a pattern");
             for text in texts {
-                assert_eq!(matching.matches(text, pattern), Ok(regex.is_match(text)), "{pattern} in {text:?}");
+                assert_eq!(
+                    matching.matches(text, pattern),
+                    Ok(regex.is_match(text)),
+                    "{pattern} in {text:?}"
+                );
             }
         }
     }
@@ -118,12 +159,18 @@ mod tests {
     #[test]
     fn what_is_looked_for_costs_no_more_than_the_budget() {
         let check = |pattern: &str, text: &str, times: usize| {
-            let compiled =
-                Arc::new(BTreeMap::from([(pattern.to_owned(), Pattern::compile(pattern).expect("a pattern"))]));
+            let compiled = Arc::new(BTreeMap::from([(
+                pattern.to_owned(),
+                Pattern::compile(pattern).expect("a pattern"),
+            )]));
             let matching = Matching::within(WorkBudget::OF_SENDER, &compiled);
             let begin = std::time::Instant::now();
             let failed = (0..times).any(|_| matching.matches(text, pattern).is_err());
-            assert!(begin.elapsed().as_secs() < 20, "{pattern}: {:?}", begin.elapsed());
+            assert!(
+                begin.elapsed().as_secs() < 20,
+                "{pattern}: {:?}",
+                begin.elapsed()
+            );
             failed
         };
         assert!(!check(r"^\w{1,64}$", "tag", 2_000));
@@ -132,7 +179,9 @@ mod tests {
         let mut seed = 1_u64;
         let bits: String = (0..1 << 20)
             .map(|_| {
-                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                seed = seed
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
                 if seed >> 63 == 0 { 'a' } else { 'b' }
             })
             .collect();

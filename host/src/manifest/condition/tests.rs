@@ -35,7 +35,11 @@ fn a_condition_judges_what_is_there() {
     check("data.n * 2 >= 6", r#"{"n":3}"#, true);
     check("data.n < 1.5", r#"{"n":1}"#, true);
     check("data.n < 0", r#"{"n":-1}"#, true);
-    check("data.n > 9223372036854775807u", r#"{"n":18446744073709551615}"#, true);
+    check(
+        "data.n > 9223372036854775807u",
+        r#"{"n":18446744073709551615}"#,
+        true,
+    );
     check("'a' in data.l", r#"{"l":["a"]}"#, true);
     check("data.l.exists(x, x == 'b')", r#"{"l":["a"]}"#, false);
     check("content.startsWith('Yes') || false", "absent", true);
@@ -100,7 +104,10 @@ fn a_bad_condition_is_refused_with_its_reason() {
     check("[1].all(x, [1].all(y, x == y))", "nests macros");
     check("x == 1 && [1].all(x, x == 1)", "there is no `x`");
     check(&"(".repeat(300), "nested too deeply");
-    check(&format!("content == '{}'", "x".repeat(1000)), "more than 1000");
+    check(
+        &format!("content == '{}'", "x".repeat(1000)),
+        "more than 1000",
+    );
 }
 
 #[test]
@@ -139,19 +146,44 @@ fn long_chains_and_the_deepest_brackets_fit_on_the_stack_of_a_thread() {
 fn a_macro_that_looks_at_much_for_each_of_many_items_is_not_evaluated() {
     let check = |source: &str, items: usize, content: usize, expected: bool| {
         let items = vec!["1"; items].join(",");
-        let message = Message { content: "x".repeat(content), ..message(&format!("{{\"l\":[{items}]}}")) };
-        let judged = compile(source).unwrap().holds(&message, &mut WorkBudget::default());
+        let message = Message {
+            content: "x".repeat(content),
+            ..message(&format!("{{\"l\":[{items}]}}"))
+        };
+        let judged = compile(source)
+            .unwrap()
+            .holds(&message, &mut WorkBudget::default());
         assert_eq!(judged.is_ok(), expected, "{source}: {judged:?}");
     };
     let (much, many) = (1 << 22, 1 << 12);
-    check("data.l.exists(x, content.contains('zz'))", many, much, false);
-    check("size(data.l.map(x, content + content)) > 0", many, much, false);
+    check(
+        "data.l.exists(x, content.contains('zz'))",
+        many,
+        much,
+        false,
+    );
+    check(
+        "size(data.l.map(x, content + content)) > 0",
+        many,
+        much,
+        false,
+    );
     check("data.l.exists(x, data.l == [x])", 1 << 15, 0, false);
     // Each item by itself costs as much as the list is long.
-    check("data.l.exists(x, x == 2) && content.startsWith('x')", many, much, true);
+    check(
+        "data.l.exists(x, x == 2) && content.startsWith('x')",
+        many,
+        much,
+        true,
+    );
     check("data.l.all(x, data.l[0] == x)", many, much, true);
     check("data.l.exists(x, content.startsWith('x'))", 10, much, true);
-    check("['z', 'y'].exists(word, content.contains(word))", many, much, true);
+    check(
+        "['z', 'y'].exists(word, content.contains(word))",
+        many,
+        much,
+        true,
+    );
 }
 
 #[test]
@@ -159,21 +191,43 @@ fn a_pattern_in_a_macro_is_compiled_once_and_long_lists_are_refused() {
     let check = |source: &str, tags: usize, expected: Result<bool, &str>| {
         let tags = vec!["\"tag\""; tags].join(",");
         let begin = std::time::Instant::now();
-        let judged =
-            compile(source).unwrap().holds(&message(&format!("{{\"tags\":[{tags}]}}")), &mut WorkBudget::default());
+        let judged = compile(source).unwrap().holds(
+            &message(&format!("{{\"tags\":[{tags}]}}")),
+            &mut WorkBudget::default(),
+        );
         match (&judged, expected) {
             (Ok(holds), Ok(expected)) => assert_eq!(*holds, expected, "{source}"),
             (Err(why), Err(part)) => assert!(why.contains(part), "{source}: {why}"),
             _ => panic!("{source}: {judged:?}"),
         }
-        assert!(begin.elapsed().as_secs() < 20, "{source}: {:?}", begin.elapsed());
+        assert!(
+            begin.elapsed().as_secs() < 20,
+            "{source}: {:?}",
+            begin.elapsed()
+        );
     };
     for pattern in ["[a-z0-9-]{1,64}", "\\\\w{1,64}"] {
-        check(&format!("data.tags.all(t, t.matches('^{pattern}$'))"), 2_000, Ok(true));
-        check(&format!("data.tags.all(t, t.matches('^{pattern}$'))"), 1_000_000, Err("takes too long"));
-        check(&format!("data.tags.exists(t, matches(t, '^{pattern}$'))"), 2_000, Ok(true));
+        check(
+            &format!("data.tags.all(t, t.matches('^{pattern}$'))"),
+            2_000,
+            Ok(true),
+        );
+        check(
+            &format!("data.tags.all(t, t.matches('^{pattern}$'))"),
+            1_000_000,
+            Err("takes too long"),
+        );
+        check(
+            &format!("data.tags.exists(t, matches(t, '^{pattern}$'))"),
+            2_000,
+            Ok(true),
+        );
     }
-    check("data.tags.exists(t, t == 'no')", 1_000_000, Err("takes too long"));
+    check(
+        "data.tags.exists(t, t == 'no')",
+        1_000_000,
+        Err("takes too long"),
+    );
     check("data.tags.exists(t, t == 'no')", 10_000, Ok(false));
 }
 
@@ -187,15 +241,28 @@ fn nearly_spent() -> WorkBudget {
 #[test]
 fn all_that_a_sender_publishes_shares_one_budget() {
     let condition = compile(r"data.tags.all(t, t.matches('^\\w{1,64}$'))").unwrap();
-    let message = message(&format!("{{\"tags\":[{}]}}", vec!["\"tag\""; 2_000].join(",")));
+    let message = message(&format!(
+        "{{\"tags\":[{}]}}",
+        vec!["\"tag\""; 2_000].join(",")
+    ));
     let mut budget = nearly_spent();
-    let judged: Vec<_> = (0..1_000).map(|_| condition.holds(&message, &mut budget)).collect();
+    let judged: Vec<_> = (0..1_000)
+        .map(|_| condition.holds(&message, &mut budget))
+        .collect();
     assert_eq!(judged[..5], vec![Ok(true); 5]);
     for judged in &judged[20..] {
-        assert!(judged.as_ref().is_err_and(|why| why.contains("takes too long beside")), "{judged:?}");
+        assert!(
+            judged
+                .as_ref()
+                .is_err_and(|why| why.contains("takes too long beside")),
+            "{judged:?}"
+        );
     }
     // The next sender, or step, has a budget of its own.
-    assert_eq!(condition.holds(&message, &mut WorkBudget::default()), Ok(true));
+    assert_eq!(
+        condition.holds(&message, &mut WorkBudget::default()),
+        Ok(true)
+    );
 }
 
 #[test]
@@ -203,12 +270,21 @@ fn what_is_read_and_looked_at_without_a_macro_counts_as_well() {
     let check = |source: &str, message: &Message, most: usize| {
         let condition = compile(source).unwrap();
         let mut budget = nearly_spent();
-        let judged = (0..=most).take_while(|_| condition.holds(message, &mut budget).is_ok()).count();
+        let judged = (0..=most)
+            .take_while(|_| condition.holds(message, &mut budget).is_ok())
+            .count();
         assert!((1..=most).contains(&judged), "{source}: {judged}");
     };
-    let long = Message { content: "x".repeat(4 << 20), ..message("null") };
+    let long = Message {
+        content: "x".repeat(4 << 20),
+        ..message("null")
+    };
     check("content.contains('zz')", &long, 16);
     check("content.contains('z') || content.contains('y')", &long, 8);
-    check("cause_by == data", &message(&format!("\"{}\"", "0".repeat(1 << 20))), 4);
+    check(
+        "cause_by == data",
+        &message(&format!("\"{}\"", "0".repeat(1 << 20))),
+        4,
+    );
     check("cause_by == 'x'", &long, 1 << 12);
 }

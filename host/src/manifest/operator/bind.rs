@@ -61,18 +61,27 @@ impl Definition {
             Some(slot) => format!("policy: `{}`: {}", self.team.slot_name(slot), cut.text),
             None => format!("policy: {}", cut.text),
         };
-        self.cuts.iter().filter(|cut| cut.asked == Asked::Written).map(line).collect()
+        self.cuts
+            .iter()
+            .filter(|cut| cut.asked == Asked::Written)
+            .map(line)
+            .collect()
     }
 
     /// The grants of an action that the policies took away in part or whole, a line each.
     pub fn withheld(&self, slot: Slot) -> Vec<(Grant, String)> {
         let of_slot = self.cuts.iter().filter(|cut| cut.slot == Some(slot));
-        of_slot.filter_map(|cut| Some((cut.grant?, cut.text.clone()))).collect()
+        of_slot
+            .filter_map(|cut| Some((cut.grant?, cut.text.clone())))
+            .collect()
     }
 
     /// What may be spent where this much was to be.
     pub fn within_budget(&self, budget: Option<Usd>) -> Option<Usd> {
-        budget.into_iter().chain(self.most.as_ref().map(|(most, _)| *most)).min()
+        budget
+            .into_iter()
+            .chain(self.most.as_ref().map(|(most, _)| *most))
+            .min()
     }
 
     /// What may be spent at most, and the policy that says so.
@@ -82,7 +91,10 @@ impl Definition {
 
     /// To build a component is to run what its author wrote, outside of every sandbox.
     fn refuse_sources(&self, operator: &Operator) -> Result<(), Diagnostics> {
-        let sources = self.plugins.iter().filter(|(_, plugin)| plugin.component.is_dir());
+        let sources = self
+            .plugins
+            .iter()
+            .filter(|(_, plugin)| plugin.component.is_dir());
         let refused = sources.map(|(slot, plugin)| {
             let dir = plugin.component.display();
             let message = format!("`{dir}` is a directory of source, and its operator does not allow to build any");
@@ -98,7 +110,14 @@ impl Definition {
     fn bind_plugins(&mut self, operator: &Operator) {
         for (slot, plugin) in &mut self.plugins {
             let place = self.places.get(slot);
-            let mut note = |text, grant, asked| self.cuts.push(Cut { slot: Some(*slot), text, grant, asked });
+            let mut note = |text, grant, asked| {
+                self.cuts.push(Cut {
+                    slot: Some(*slot),
+                    text,
+                    grant,
+                    asked,
+                })
+            };
             for (limit, most) in &operator.limits {
                 let had = plugin.limits.get(*limit);
                 // No fuel in a policy is no bound; no fuel in a team is more than any.
@@ -108,16 +127,37 @@ impl Definition {
                 }
                 let at = operator.place(&most.span);
                 let had = had.map_or("off".to_owned(), |had| limit.show(had));
-                let text = format!("`limits.{}` is {}, not {had} ({at})", limit.key(), limit.show(most.value));
+                let text = format!(
+                    "`limits.{}` is {}, not {had} ({at})",
+                    limit.key(),
+                    limit.show(most.value)
+                );
                 let written = place.is_some_and(|place| place.limits.contains(limit));
-                note(text, None, if written { Asked::Written } else { Asked::Default });
+                note(
+                    text,
+                    None,
+                    if written {
+                        Asked::Written
+                    } else {
+                        Asked::Default
+                    },
+                );
                 plugin.limits.set(*limit, most.value);
-                plugin.advice.set(*limit, Place::Written(format!("its operator allows no more, {at}")));
+                plugin.advice.set(
+                    *limit,
+                    Place::Written(format!("its operator allows no more, {at}")),
+                );
             }
-            let Some(bounds) = &operator.bounds else { continue };
+            let Some(bounds) = &operator.bounds else {
+                continue;
+            };
             let left = plugin.grants.within(bounds);
             for grant in differences(&plugin.grants, &left) {
-                let text = format!("`allow.{}` is not all allowed ({})", grant.key(), operator.source.name);
+                let text = format!(
+                    "`allow.{}` is not all allowed ({})",
+                    grant.key(),
+                    operator.source.name
+                );
                 note(text, Some(grant), Asked::Written);
             }
             plugin.grants = left;
@@ -127,7 +167,9 @@ impl Definition {
     /// A model that no grant may name is not asked for a role either, nor one at an endpoint, or with a key, that is not
     /// allowed for models.
     fn bind_model(&mut self, operator: &Operator) {
-        let (Some(bounds), Some(llm)) = (&operator.bounds, &self.llm) else { return };
+        let (Some(bounds), Some(llm)) = (&operator.bounds, &self.llm) else {
+            return;
+        };
         let name = &operator.source.name;
         let why = match refused(llm, bounds) {
             Some(why) => format!("`[llm]` is not there: {why} is not allowed ({name})"),
@@ -136,24 +178,47 @@ impl Definition {
         self.llm = None;
         let withdraw = |plugin: &mut Plugin| plugin.grants.llm = None;
         self.plugins.values_mut().for_each(withdraw);
-        self.cuts.push(Cut { slot: None, text: why, grant: None, asked: Asked::Written });
+        self.cuts.push(Cut {
+            slot: None,
+            text: why,
+            grant: None,
+            asked: Asked::Written,
+        });
     }
 
     fn bind_money(&mut self, operator: &Operator) {
         let policy = &mut self.team.policy;
         if let Some(most) = operator.caps.usd {
             if policy.budget.is_some_and(|budget| budget > most) {
-                let (had, name) = (policy.budget.unwrap_or(most).dollars(), &operator.source.name);
+                let (had, name) = (
+                    policy.budget.unwrap_or(most).dollars(),
+                    &operator.source.name,
+                );
                 let text = format!("`investment` is {} USD, not {had} ({name})", most.dollars());
-                self.cuts.push(Cut { slot: None, text, grant: None, asked: Asked::Written });
+                self.cuts.push(Cut {
+                    slot: None,
+                    text,
+                    grant: None,
+                    asked: Asked::Written,
+                });
             }
-            self.most = self.most.take().into_iter().chain([(most, operator.source.name.clone())]).min();
+            self.most = self
+                .most
+                .take()
+                .into_iter()
+                .chain([(most, operator.source.name.clone())])
+                .min();
             policy.budget = policy.budget.into_iter().chain([most]).min();
         }
         if let Some(most) = operator.caps.tokens {
             if let Some(had) = policy.purses.tokens.filter(|had| *had > most) {
                 let text = format!("`tokens` is {most}, not {had} ({})", operator.source.name);
-                self.cuts.push(Cut { slot: None, text, grant: None, asked: Asked::Written });
+                self.cuts.push(Cut {
+                    slot: None,
+                    text,
+                    grant: None,
+                    asked: Asked::Written,
+                });
             }
             policy.purses.tokens = policy.purses.tokens.into_iter().chain([most]).min();
         }
@@ -174,9 +239,24 @@ fn refused(llm: &Config, bounds: &crate::plugin::Bounds) -> Option<String> {
     if let Some(model) = llm.model.as_ref().filter(|model| !bounds.has_model(model)) {
         return Some(format!("the model `{model}`"));
     }
-    let Provider::OpenAi(Endpoint { base_url, api_key_env, .. }) = &llm.provider else { return None };
+    let Provider::OpenAi(Endpoint {
+        base_url,
+        api_key_env,
+        ..
+    }) = &llm.provider
+    else {
+        return None;
+    };
     let url = endpoint::completions(base_url).ok()?;
-    match permit(&bounds.endpoints, "POST", &url, Carried { secrets: api_key_env.as_slice(), headers: &[] }) {
+    match permit(
+        &bounds.endpoints,
+        "POST",
+        &url,
+        Carried {
+            secrets: api_key_env.as_slice(),
+            headers: &[],
+        },
+    ) {
         Ok(()) => None,
         Err(Refusal::Secret { name, host }) => Some(format!("the key `{name}` for `{host}`")),
         Err(_) => Some(format!("the endpoint `{base_url}`")),
@@ -191,11 +271,19 @@ fn differences(had: &Grants, left: &Grants) -> Vec<Grant> {
         (
             Grant::Dirs,
             had.dirs.len() != left.dirs.len()
-                || had.dirs.iter().zip(&left.dirs).any(|(a, b)| a.access != b.access || a.max_bytes != b.max_bytes),
+                || had
+                    .dirs
+                    .iter()
+                    .zip(&left.dirs)
+                    .any(|(a, b)| a.access != b.access || a.max_bytes != b.max_bytes),
         ),
         (Grant::Env, had.env != left.env),
         (Grant::Http, had.http != left.http),
         (Grant::Secrets, had.secrets != left.secrets),
     ];
-    kinds.into_iter().filter(|(_, differs)| *differs).map(|(kind, _)| kind).collect()
+    kinds
+        .into_iter()
+        .filter(|(_, differs)| *differs)
+        .map(|(kind, _)| kind)
+        .collect()
 }

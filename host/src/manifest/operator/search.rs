@@ -24,26 +24,42 @@ const VARIABLE: &str = "STRATA_POLICY";
 pub fn in_force(named: Option<&Path>) -> Result<Vec<Operator>, Diagnostics> {
     let by_variable = of_variable().into_iter().map(|file| {
         // Nothing on the command line says where it comes from.
-        Operator::read(&file).map_err(|problems| problems.remark(&format!("`${VARIABLE}` names this policy")))
+        Operator::read(&file)
+            .map_err(|problems| problems.remark(&format!("`${VARIABLE}` names this policy")))
     });
     let usual = usual();
     let usual = usual.iter().map(|file| Operator::read(file));
-    usual.chain(by_variable).chain(named.map(Operator::read)).collect()
+    usual
+        .chain(by_variable)
+        .chain(named.map(Operator::read))
+        .collect()
 }
 
 /// The files of the policies that are in force here.
 pub fn files(named: Option<&Path>) -> Vec<PathBuf> {
-    usual().into_iter().chain(of_variable()).chain(named.map(Path::to_owned)).collect()
+    usual()
+        .into_iter()
+        .chain(of_variable())
+        .chain(named.map(Path::to_owned))
+        .collect()
 }
 
 fn of_variable() -> Option<PathBuf> {
-    std::env::var_os(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from)
+    std::env::var_os(VARIABLE)
+        .filter(|value| !value.is_empty())
+        .map(PathBuf::from)
 }
 
 /// Those of the machine and of the user.
 fn usual() -> Vec<PathBuf> {
-    let usual = [Some(PathBuf::from(OF_MACHINE)), user::config().map(|config| config.join(OF_USER))];
+    let usual = [
+        Some(PathBuf::from(OF_MACHINE)),
+        user::config().map(|config| config.join(OF_USER)),
+    ];
     // One that cannot be looked at may hold all the same: reading it says why.
-    let there = |path: &PathBuf| path.try_exists().unwrap_or_else(|error| !user::is_absent(&error));
+    let there = |path: &PathBuf| {
+        path.try_exists()
+            .unwrap_or_else(|error| !user::is_absent(&error))
+    };
     usual.into_iter().flatten().filter(there).collect()
 }

@@ -74,7 +74,10 @@ pub(super) fn size(default: Option<u64>, least: u64) -> Value {
         { "type": "string", "pattern": format!("^{zero}{}$", size_pattern()) },
         { "type": "integer", "minimum": least },
     ], "examples": ["64MiB"] });
-    with_default(schema, default.map(|bytes| show_size(bytes).replace(' ', "").into()))
+    with_default(
+        schema,
+        default.map(|bytes| show_size(bytes).replace(' ', "").into()),
+    )
 }
 
 /// A duration; `least` tells whether it can be none.
@@ -83,7 +86,10 @@ pub(super) fn duration(default: Option<Duration>, least: Duration) -> Value {
     let schema = json!({
         "type": "string", "pattern": format!("^{zero}{}$", duration_pattern()), "examples": ["1.5s"],
     });
-    with_default(schema, default.map(|duration| show_duration(duration).replace(' ', "").into()))
+    with_default(
+        schema,
+        default.map(|duration| show_duration(duration).replace(' ', "").into()),
+    )
 }
 
 /// A schema without its default.

@@ -33,26 +33,50 @@ pub(in crate::manifest) fn places() -> &'static Places {
 
 /// The place of a key in a table.
 pub(in crate::manifest) fn below(table: &str, key: &str) -> String {
-    if table.is_empty() { key.to_owned() } else { format!("{table}.{key}") }
+    if table.is_empty() {
+        key.to_owned()
+    } else {
+        format!("{table}.{key}")
+    }
 }
 
 impl Places {
     fn collect(&mut self, schema: &Value, whole: &Value, (at, is_list): (String, bool)) {
-        let named = schema["$ref"].as_str().and_then(|name| whole.pointer(name.trim_start_matches('#')));
+        let named = schema["$ref"]
+            .as_str()
+            .and_then(|name| whole.pointer(name.trim_start_matches('#')));
         let schema = named.unwrap_or(schema);
         if schema["type"] == "array" {
             return self.collect(&schema["items"], whole, (at, true));
         }
         if schema["additionalProperties"].is_object() {
-            self.collect(&schema["additionalProperties"], whole, (below(&at, ANY), false));
-            self.0.insert(at, Place { is_list, keys: BTreeSet::new() });
+            self.collect(
+                &schema["additionalProperties"],
+                whole,
+                (below(&at, ANY), false),
+            );
+            self.0.insert(
+                at,
+                Place {
+                    is_list,
+                    keys: BTreeSet::new(),
+                },
+            );
             return;
         }
-        let Some(keys) = schema["properties"].as_object() else { return };
+        let Some(keys) = schema["properties"].as_object() else {
+            return;
+        };
         for (key, value) in keys {
             self.collect(value, whole, (below(&at, key), false));
         }
-        self.0.insert(at, Place { is_list, keys: keys.keys().cloned().collect() });
+        self.0.insert(
+            at,
+            Place {
+                is_list,
+                keys: keys.keys().cloned().collect(),
+            },
+        );
     }
 
     /// Whether there can be several tables in a place.
@@ -62,44 +86,89 @@ impl Places {
 
     /// Whether a table has this key.
     pub(in crate::manifest) fn has(&self, table: &str, key: &str) -> bool {
-        self.0.get(table).is_some_and(|place| place.keys.contains(key))
+        self.0
+            .get(table)
+            .is_some_and(|place| place.keys.contains(key))
     }
 
     /// The keys of a table.
     pub(in crate::manifest) fn keys(&self, table: &str) -> impl Iterator<Item = &str> {
-        self.0.get(table).into_iter().flat_map(|place| place.keys.iter().map(String::as_str))
+        self.0
+            .get(table)
+            .into_iter()
+            .flat_map(|place| place.keys.iter().map(String::as_str))
     }
 
     /// How a table is written: `[[role.action]]`.
     pub(in crate::manifest) fn head(&self, place: &str) -> String {
         let name = place.replace(ANY, "NAME");
-        if self.is_list(place) { format!("`[[{name}]]`") } else { format!("`[{name}]`") }
+        if self.is_list(place) {
+            format!("`[[{name}]]`")
+        } else {
+            format!("`[{name}]`")
+        }
     }
 
     /// Where a key belongs that does not stand in a table: as few levels deeper as there is one, or else one higher.
     /// Tables that cannot be in this one do not count.
-    pub(in crate::manifest) fn near(&self, table: &str, key: &str, can_be: impl Fn(&str) -> bool) -> Option<String> {
-        let prefix = if table.is_empty() { String::new() } else { format!("{table}.") };
-        let deeper = self.0.keys().filter(|place| self.has(place, key)).filter_map(|place| {
-            let mut below = place.strip_prefix(&prefix)?.split('.').filter(|part| !part.is_empty());
-            let first = below.next().filter(|first| can_be(first))?;
-            Some((std::iter::once(first).chain(below).count(), place.as_str()))
-        });
+    pub(in crate::manifest) fn near(
+        &self,
+        table: &str,
+        key: &str,
+        can_be: impl Fn(&str) -> bool,
+    ) -> Option<String> {
+        let prefix = if table.is_empty() {
+            String::new()
+        } else {
+            format!("{table}.")
+        };
+        let deeper = self
+            .0
+            .keys()
+            .filter(|place| self.has(place, key))
+            .filter_map(|place| {
+                let mut below = place
+                    .strip_prefix(&prefix)?
+                    .split('.')
+                    .filter(|part| !part.is_empty());
+                let first = below.next().filter(|first| can_be(first))?;
+                Some((std::iter::once(first).chain(below).count(), place.as_str()))
+            });
         let mut deeper: Vec<(usize, &str)> = deeper.collect();
         deeper.sort();
         let nearest = deeper.first().map(|(levels, _)| *levels);
         deeper.retain(|(levels, _)| Some(*levels) == nearest);
-        self.told(&deeper.into_iter().map(|(_, place)| place).collect::<Vec<_>>(), key).or_else(|| {
+        self.told(
+            &deeper
+                .into_iter()
+                .map(|(_, place)| place)
+                .collect::<Vec<_>>(),
+            key,
+        )
+        .or_else(|| {
             let (above, _) = table.rsplit_once('.').unwrap_or(("", table));
             let is_above = !table.is_empty() && self.has(above, key);
-            if is_above { self.told(&[above], key) } else { None }
+            if is_above {
+                self.told(&[above], key)
+            } else {
+                None
+            }
         })
     }
 
     /// Where a key belongs that stands in one table only, and not in this one.
     pub(in crate::manifest) fn elsewhere(&self, table: &str, key: &str) -> Option<String> {
-        let all: Vec<&str> = self.0.keys().map(String::as_str).filter(|place| self.has(place, key)).collect();
-        if all.len() == 1 && all != [table] { self.told(&all, key) } else { None }
+        let all: Vec<&str> = self
+            .0
+            .keys()
+            .map(String::as_str)
+            .filter(|place| self.has(place, key))
+            .collect();
+        if all.len() == 1 && all != [table] {
+            self.told(&all, key)
+        } else {
+            None
+        }
     }
 
     fn told(&self, tables: &[&str], key: &str) -> Option<String> {
@@ -113,7 +182,9 @@ impl Places {
             false => tables.iter().map(|table| self.head(table)).collect(),
         };
         let verb = if is_table { "write" } else { "it belongs to" };
-        Some(heads).filter(|heads| !heads.is_empty()).map(|heads| format!("{verb} {}", heads.join(" or ")))
+        Some(heads)
+            .filter(|heads| !heads.is_empty())
+            .map(|heads| format!("{verb} {}", heads.join(" or ")))
     }
 }
 
@@ -125,10 +196,16 @@ mod tests {
     fn keys_are_found_one_level_away_and_elsewhere() {
         let near = |table: &str, key: &str| places().near(table, key, |_| true);
         assert_eq!(near("", "groups").as_deref(), Some("write `[env.groups]`"));
-        assert_eq!(near("", "action").as_deref(), Some("write `[[role.action]]`"));
+        assert_eq!(
+            near("", "action").as_deref(),
+            Some("write `[[role.action]]`")
+        );
         assert_eq!(near("", "idea").as_deref(), Some("it belongs to `[team]`"));
         assert_eq!(near("role", "route").as_deref(), Some("write `[[route]]`"));
-        assert_eq!(near("role.action", "cpu").as_deref(), Some("it belongs to `[role.action.limits]`"));
+        assert_eq!(
+            near("role.action", "cpu").as_deref(),
+            Some("it belongs to `[role.action.limits]`")
+        );
         assert_eq!(
             near("team", "schema").as_deref(),
             Some("it belongs to the beginning of the file, before all tables")
@@ -138,13 +215,21 @@ mod tests {
             Some("it belongs to `[role.action.allow.llm]`"),
             "two levels deeper"
         );
-        assert_eq!(near("", "name").as_deref(), Some("it belongs to `[[role]]` or `[team]`"));
+        assert_eq!(
+            near("", "name").as_deref(),
+            Some("it belongs to `[[role]]` or `[team]`")
+        );
         assert_eq!(near("role", "colour"), None);
         assert_eq!(
-            places().near("role", "component", |table| table == "think").as_deref(),
+            places()
+                .near("role", "component", |table| table == "think")
+                .as_deref(),
             Some("it belongs to `[role.think]`")
         );
-        assert_eq!(places().elsewhere("team", "max_steps").as_deref(), Some("it belongs to `[run]`"));
+        assert_eq!(
+            places().elsewhere("team", "max_steps").as_deref(),
+            Some("it belongs to `[run]`")
+        );
         assert_eq!(places().elsewhere("role", "name"), None);
         assert_eq!(places().head("env.scope.*"), "`[env.scope.NAME]`");
     }

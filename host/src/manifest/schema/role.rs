@@ -5,12 +5,15 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::kind::{
-    amount, duration, flag, name, path, size, some_texts, text, texts, variables, whole, with_default, words,
+    amount, duration, flag, name, path, size, some_texts, text, texts, variables, whole,
+    with_default, words,
 };
 use super::team::tokens;
 use super::{Key, key, needed, reference, table, tables, when};
 use crate::build::script;
-use crate::manifest::authored::limits::{DEFAULT_BACKOFF, MAX_RETRIES, MAX_TABLE_ELEMENTS, Subject};
+use crate::manifest::authored::limits::{
+    DEFAULT_BACKOFF, MAX_RETRIES, MAX_TABLE_ELEMENTS, Subject,
+};
 use crate::plugin::Limits;
 use crate::plugin::http::{ANY_PATH, READS};
 
@@ -20,15 +23,35 @@ pub(super) fn role() -> Value {
     let rounds = with_default(whole(1..=u32::MAX.into()), Some(1.into()));
     let mut keys = vec![
         needed("name", "Its name, for routes and messages.", name()),
-        key("kind", "Who plays it: components, or a person who is asked.", words(&["agent", "human"])),
+        key(
+            "kind",
+            "Who plays it: components, or a person who is asked.",
+            words(&["agent", "human"]),
+        ),
         key("profile", "Its job, for prompts.", text()),
         key("goal", "What it is to achieve, for prompts.", text()),
-        key("constraints", "What it has to respect, for prompts.", text()),
+        key(
+            "constraints",
+            "What it has to respect, for prompts.",
+            text(),
+        ),
         key("desc", "Anything else about it, for prompts.", text()),
-        key("watch", "The labels it hears of: names of actions, or `UserRequirement`, the idea.", texts()),
+        key(
+            "watch",
+            "The labels it hears of: names of actions, or `UserRequirement`, the idea.",
+            texts(),
+        ),
         key("addresses", "Further names for it.", texts()),
-        key("react", react, words(&["by_order", "react", "plan_and_act"])),
-        key("max_react_loop", "How many actions one activation makes at most, for `react`.", rounds),
+        key(
+            "react",
+            react,
+            words(&["by_order", "react", "plan_and_act"]),
+        ),
+        key(
+            "max_react_loop",
+            "How many actions one activation makes at most, for `react`.",
+            rounds,
+        ),
         key(
             "think",
             "What chooses the next action, for `react`. Without it, the team's model; a single action needs neither.",
@@ -52,9 +75,21 @@ pub(super) fn action() -> Value {
     let function = "What is called of a component that knows nothing of the host: an exported function's `name`, or \
                     `package:name/interface@version#name`.";
     let mut keys = vec![
-        needed("name", "Its name, which is also the label of its messages.", name()),
-        key("function", function, json!({ "type": "string", "minLength": 1 })),
-        key("output_schema", "A file with a JSON Schema that the output's data has to follow.", path()),
+        needed(
+            "name",
+            "Its name, which is also the label of its messages.",
+            name(),
+        ),
+        key(
+            "function",
+            function,
+            json!({ "type": "string", "minLength": 1 }),
+        ),
+        key(
+            "output_schema",
+            "A file with a JSON Schema that the output's data has to follow.",
+            path(),
+        ),
     ];
     keys.extend(caps());
     keys.extend(slot(Subject::Action));
@@ -69,7 +104,11 @@ fn caps() -> [Key; 2] {
                       made, so the last calls may exceed it.";
     [
         key("investment", investment, amount()),
-        key("tokens", "How many tokens it may use in all; 0 for no cap of its own.", tokens()),
+        key(
+            "tokens",
+            "How many tokens it may use in all; 0 for no cap of its own.",
+            tokens(),
+        ),
     ]
 }
 
@@ -87,20 +126,32 @@ fn slot(subject: Subject) -> Vec<Key> {
     let component = "A component, or a directory with the source of one, which is built first. Relative to this file.";
     let script = "A file in JavaScript or Python that is run as it is. Relative to this file. `<newest>.js`, \
                   `<newest>.py`: the code in the newest message.";
-    let scripts =
-        json!({ "type": "string", "pattern": format!(".\\.({})$", script::endings().collect::<Vec<_>>().join("|")) });
+    let scripts = json!({ "type": "string", "pattern": format!(".\\.({})$", script::endings().collect::<Vec<_>>().join("|")) });
     let skill = "A component on this machine's shelf: `name@1.2.3`, or the newest of `name@^1.2`. See `strata-host \
                  skill`.";
-    let versioned = json!({ "type": "string", "pattern": "^[0-9A-Za-z][0-9A-Za-z._-]*@[\\^~]?\\s*[0-9]" });
+    let versioned =
+        json!({ "type": "string", "pattern": "^[0-9A-Za-z][0-9A-Za-z._-]*@[\\^~]?\\s*[0-9]" });
     let pin = json!({ "type": "string", "pattern": "^[0-9A-Fa-f]{64}$" });
     vec![
         key("component", component, path()),
         key("script", script, scripts),
         key("skill", skill, versioned),
         key("sha256", "The SHA-256 that the component must have.", pin),
-        key("config", "Handed to the component with each call, as JSON.", json!({})),
-        key("limits", "What it may use up. What is not written is that of the team.", limits(subject)),
-        key("allow", "What it may touch. Nothing else is allowed.", reference("allow")),
+        key(
+            "config",
+            "Handed to the component with each call, as JSON.",
+            json!({}),
+        ),
+        key(
+            "limits",
+            "What it may use up. What is not written is that of the team.",
+            limits(subject),
+        ),
+        key(
+            "allow",
+            "What it may touch. Nothing else is allowed.",
+            reference("allow"),
+        ),
     ]
 }
 
@@ -110,17 +161,61 @@ pub(super) fn limits(subject: Subject) -> Value {
     let above_zero = Duration::from_millis(1);
     let whole = |most, default: u64| with_default(whole(0..=most), Some(default.into()));
     let mut keys = vec![
-        key("memory", "All linear memories and tables together.", size(Some(default.memory_bytes), 1)),
-        key("cpu", "Time inside the component only.", duration(Some(default.cpu), above_zero)),
-        key("timeout", "Wall time, host calls included.", duration(Some(default.timeout), above_zero)),
-        key("fuel", "Instructions, counted deterministically; 0 for no limit.", whole(i64::MAX as u64, 0)),
-        key("output", "Output, emissions and writes of state together.", size(Some(default.output_bytes), 1)),
-        key("log", "Log lines and standard streams; the rest is cut.", size(Some(default.log_bytes), 0)),
-        key("host_calls", "Calls of host functions.", whole(u32::MAX.into(), default.host_calls.into())),
-        key("host_bytes", "What goes to host functions and comes from them.", size(Some(default.host_bytes), 0)),
-        key("table_elements", "Elements of all tables.", whole(MAX_TABLE_ELEMENTS, default.table_elements)),
-        key("component", "The component itself.", size(Some(default.component_bytes), 1)),
-        key("compile", "The time to compile it in.", duration(Some(default.compile), above_zero)),
+        key(
+            "memory",
+            "All linear memories and tables together.",
+            size(Some(default.memory_bytes), 1),
+        ),
+        key(
+            "cpu",
+            "Time inside the component only.",
+            duration(Some(default.cpu), above_zero),
+        ),
+        key(
+            "timeout",
+            "Wall time, host calls included.",
+            duration(Some(default.timeout), above_zero),
+        ),
+        key(
+            "fuel",
+            "Instructions, counted deterministically; 0 for no limit.",
+            whole(i64::MAX as u64, 0),
+        ),
+        key(
+            "output",
+            "Output, emissions and writes of state together.",
+            size(Some(default.output_bytes), 1),
+        ),
+        key(
+            "log",
+            "Log lines and standard streams; the rest is cut.",
+            size(Some(default.log_bytes), 0),
+        ),
+        key(
+            "host_calls",
+            "Calls of host functions.",
+            whole(u32::MAX.into(), default.host_calls.into()),
+        ),
+        key(
+            "host_bytes",
+            "What goes to host functions and comes from them.",
+            size(Some(default.host_bytes), 0),
+        ),
+        key(
+            "table_elements",
+            "Elements of all tables.",
+            whole(MAX_TABLE_ELEMENTS, default.table_elements),
+        ),
+        key(
+            "component",
+            "The component itself.",
+            size(Some(default.component_bytes), 1),
+        ),
+        key(
+            "compile",
+            "The time to compile it in.",
+            duration(Some(default.compile), above_zero),
+        ),
     ];
     if subject == Subject::Action {
         let retries = "How often it is tried again after a transient failure, a timeout or a host error; the count restarts with each resume.";
@@ -141,15 +236,26 @@ pub(super) fn allow() -> Value {
     let models = "Models that may be asked; `*` stands for any run of characters. A request that names none \
                   asks the model of `[llm]`, which has to be among them.";
     let calls = "How many calls one attempt may make.";
-    let llm = table(vec![needed("models", models, some_texts()), key("calls", calls, whole(1..=u32::MAX.into()))]);
+    let llm = table(vec![
+        needed("models", models, some_texts()),
+        key("calls", calls, whole(1..=u32::MAX.into())),
+    ]);
     let http = json!({ "type": "array", "items": http() });
     let dirs = json!({ "type": "array", "items": dir() });
     table(vec![
         key("llm", "Language models.", llm),
         key("http", "Hosts on the network.", http),
         key("dirs", "Directories.", dirs),
-        key("env", "Environment variables that may be read.", variables()),
-        key("secrets", "Secrets that may be named without being sent anywhere.", variables()),
+        key(
+            "env",
+            "Environment variables that may be read.",
+            variables(),
+        ),
+        key(
+            "secrets",
+            "Secrets that may be named without being sent anywhere.",
+            variables(),
+        ),
     ])
 }
 
@@ -165,9 +271,21 @@ fn http() -> Value {
     table(vec![
         needed("host", host, json!({ "type": "string", "minLength": 1 })),
         key("methods", "Methods.", methods),
-        key("path", "Paths; `*` stands for any run of characters.", paths),
-        key("secrets", "Secrets (environment variables of the host's) that may be sent there.", variables()),
-        key("headers", headers, json!({ "type": "array", "items": header, "uniqueItems": true })),
+        key(
+            "path",
+            "Paths; `*` stands for any run of characters.",
+            paths,
+        ),
+        key(
+            "secrets",
+            "Secrets (environment variables of the host's) that may be sent there.",
+            variables(),
+        ),
+        key(
+            "headers",
+            headers,
+            json!({ "type": "array", "items": header, "uniqueItems": true }),
+        ),
     ])
 }
 
@@ -176,7 +294,15 @@ fn dir() -> Value {
     table(vec![
         needed("host", "The directory, relative to this file.", path()),
         needed("guest", "What the component calls it: `/out`.", guest),
-        key("write", "Whether it may be written. It is made if it is missing.", flag(false)),
-        key("max_size", "How large each role may make it in a step, where it may be written.", size(None, 0)),
+        key(
+            "write",
+            "Whether it may be written. It is made if it is missing.",
+            flag(false),
+        ),
+        key(
+            "max_size",
+            "How large each role may make it in a step, where it may be written.",
+            size(None, 0),
+        ),
     ])
 }

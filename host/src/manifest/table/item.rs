@@ -49,12 +49,22 @@ impl<'a> Item<'a> {
         value: &'a Spanned<DeValue<'a>>,
         problems: &'a Problems,
     ) -> Self {
-        Self { key, key_span, at, value, part: Part::Whole, problems }
+        Self {
+            key,
+            key_span,
+            at,
+            value,
+            part: Part::Whole,
+            problems,
+        }
     }
 
     /// The same, as a part of what is meant.
     pub(super) fn torn(self) -> Self {
-        Self { part: Part::Torn, ..self }
+        Self {
+            part: Part::Torn,
+            ..self
+        }
     }
 
     /// Where the value is.
@@ -84,7 +94,11 @@ impl<'a> Item<'a> {
     }
 
     /// Reports the value, which may be secret.
-    pub(in crate::manifest) fn refuse_unseen(&self, message: impl Into<String>, hint: impl Into<String>) {
+    pub(in crate::manifest) fn refuse_unseen(
+        &self,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
         self.problems.hide(self.span());
         self.refuse(message, hint);
     }
@@ -96,7 +110,9 @@ impl<'a> Item<'a> {
     }
 
     fn unread(&self) {
-        self.at.iter().for_each(|at| self.problems.unread(at.clone()));
+        self.at
+            .iter()
+            .for_each(|at| self.problems.unread(at.clone()));
     }
 
     fn wrong_type(&self, expected: &str) {
@@ -124,7 +140,10 @@ impl<'a> Item<'a> {
             self.wrong_type("a string: `\"…\"`");
         }
         let span = self.span();
-        text.map(|text| At { value: text.to_owned(), span })
+        text.map(|text| At {
+            value: text.to_owned(),
+            span,
+        })
     }
 
     /// A string that is a name, or refers to one: in it every character can be seen.
@@ -148,7 +167,11 @@ impl<'a> Item<'a> {
             };
             let message = format!("`{}` is listed twice in `{}`", text.value, self.key);
             let problem = self.problems.at(&text.span, message);
-            self.problems.add(problem.also(first, "already here").hint("remove one of them"));
+            self.problems.add(
+                problem
+                    .also(first, "already here")
+                    .hint("remove one of them"),
+            );
             false
         });
         texts
@@ -162,7 +185,10 @@ impl<'a> Item<'a> {
 
     /// The key, where it is a name that the author chose.
     pub(in crate::manifest) fn name(&self) -> At<String> {
-        At { value: self.key.to_owned(), span: self.key_span.clone() }
+        At {
+            value: self.key.to_owned(),
+            span: self.key_span.clone(),
+        }
     }
 
     fn elements(&self, expected: &str) -> impl Iterator<Item = Item<'a>> {
@@ -170,11 +196,23 @@ impl<'a> Item<'a> {
         if array.is_none() {
             self.wrong_type(expected);
         }
-        let (key, key_span, at, problems) = (self.key, self.key_span.clone(), self.at.clone(), self.problems);
+        let (key, key_span, at, problems) = (
+            self.key,
+            self.key_span.clone(),
+            self.at.clone(),
+            self.problems,
+        );
         let values = array.into_iter().flat_map(|array| array.iter());
         values.map(move |value| {
             let (key_span, at) = (key_span.clone(), at.clone());
-            Item { key, key_span, at, value, part: Part::Element, problems }
+            Item {
+                key,
+                key_span,
+                at,
+                value,
+                part: Part::Element,
+                problems,
+            }
         })
     }
 
@@ -222,7 +260,10 @@ impl<'a> Item<'a> {
         let amount = amount.filter(|amount| units::AMOUNTS.contains(amount));
         if amount.is_none() {
             let message = format!("`{}` cannot be `{text}`", self.key);
-            self.refuse(message, "expected an amount in USD, not negative and at most 18 million: `1.5`");
+            self.refuse(
+                message,
+                "expected an amount in USD, not negative and at most 18 million: `1.5`",
+            );
         }
         amount
     }
@@ -269,7 +310,9 @@ impl<'a> Item<'a> {
             let allowed: Vec<String> = words.iter().map(|(w, _)| format!("`{w}`")).collect();
             let message = format!("`{}` cannot be `{}`", self.key, text.value);
             let meant = closest(&text.value, words.iter().map(|(word, _)| *word));
-            let meant = meant.map(|meant| format!("did you mean `{meant}`? It is ")).unwrap_or_default();
+            let meant = meant
+                .map(|meant| format!("did you mean `{meant}`? It is "))
+                .unwrap_or_default();
             self.refuse(message, format!("{meant}one of {}", allowed.join(", ")));
             self.unread();
         }
@@ -284,16 +327,35 @@ impl<'a> Item<'a> {
     /// A table; `what` names it in messages.
     pub(in crate::manifest) fn table(&self, what: impl Into<String>) -> Option<Table<'a>> {
         let entries = self.value.get_ref().as_table();
-        if let Some(only) = self.value.get_ref().as_array().filter(|array| array.len() == 1).and_then(|a| a.first())
+        if let Some(only) = self
+            .value
+            .get_ref()
+            .as_array()
+            .filter(|array| array.len() == 1)
+            .and_then(|a| a.first())
             && let (Some(at), Some(entries)) = (&self.at, only.get_ref().as_table())
         {
             self.wrong_type(&format!("a table: write {}", places().head(at)));
-            return Some(Table::new(what.into(), self.at.clone(), only.span(), entries, self.problems));
+            return Some(Table::new(
+                what.into(),
+                self.at.clone(),
+                only.span(),
+                entries,
+                self.problems,
+            ));
         }
         if entries.is_none() {
             self.wrong_type("a table");
         }
-        entries.map(|entries| Table::new(what.into(), self.at.clone(), self.span(), entries, self.problems))
+        entries.map(|entries| {
+            Table::new(
+                what.into(),
+                self.at.clone(),
+                self.span(),
+                entries,
+                self.problems,
+            )
+        })
     }
 
     /// A list of tables; `what` names each in messages. Where one table is written, it is taken for the list: what else
@@ -303,11 +365,17 @@ impl<'a> Item<'a> {
             return Vec::new();
         }
         let Some(entries) = self.value.get_ref().as_table() else {
-            return self.elements("a list of tables").filter_map(|item| item.table(what)).collect();
+            return self
+                .elements("a list of tables")
+                .filter_map(|item| item.table(what))
+                .collect();
         };
         match &self.at {
             Some(at) if self.is_implied() => {
-                self.wrong_type(&format!("a list of tables: write {} before what belongs to it", places().head(at)));
+                self.wrong_type(&format!(
+                    "a list of tables: write {} before what belongs to it",
+                    places().head(at)
+                ));
                 return Vec::new();
             }
             Some(at) if !self.problems.text(&self.span()).starts_with('{') => {
@@ -315,6 +383,12 @@ impl<'a> Item<'a> {
             }
             _ => self.wrong_type("a list of tables"),
         }
-        vec![Table::new(what.into(), self.at.clone(), self.span(), entries, self.problems)]
+        vec![Table::new(
+            what.into(),
+            self.at.clone(),
+            self.span(),
+            entries,
+            self.problems,
+        )]
     }
 }

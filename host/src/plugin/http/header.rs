@@ -34,16 +34,43 @@ const CONNECTION: [&str; 12] = [
 
 /// Parts of names, between the dashes, that mark a header as a stand-in for something of the request: as in
 /// `x-http-method-override`, `x-original-url`, `x-rewrite-url`, `x-forwarded-host`.
-const STAND_INS: [&str; 8] =
-    ["forward", "forwarded", "forwarder", "original", "originating", "override", "rewrite", "rewritten"];
+const STAND_INS: [&str; 8] = [
+    "forward",
+    "forwarded",
+    "forwarder",
+    "original",
+    "originating",
+    "override",
+    "rewrite",
+    "rewritten",
+];
 
 /// What a request has one of. A header `x-…` of this name says it again, perhaps with one of `QUALIFIERS` before it:
 /// `x-http-method`, `x-host`.
-const SUBJECTS: [&str; 11] =
-    ["authority", "host", "method", "path", "port", "prefix", "proto", "protocol", "scheme", "uri", "url"];
+const SUBJECTS: [&str; 11] = [
+    "authority",
+    "host",
+    "method",
+    "path",
+    "port",
+    "prefix",
+    "proto",
+    "protocol",
+    "scheme",
+    "uri",
+    "url",
+];
 
 /// Whose method, host or path a header gives.
-const QUALIFIERS: [&str; 7] = ["backend-", "http-", "real-", "request-", "server-", "target-", "upstream-"];
+const QUALIFIERS: [&str; 7] = [
+    "backend-",
+    "http-",
+    "real-",
+    "request-",
+    "server-",
+    "target-",
+    "upstream-",
+];
 
 /// The ends of names that say who the sender is, or name another resource that the request is about.
 const ENDS: [&str; 30] = [
@@ -96,7 +123,15 @@ const NAMES: [&str; 10] = [
 /// Returns a name in the spelling in which names are compared. Servers that hand headers on as variables, as CGI does,
 /// cannot tell `_` and other characters from `-`.
 pub fn normalized(name: &str) -> String {
-    name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect()
+    name.chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() {
+                c.to_ascii_lowercase()
+            } else {
+                '-'
+            }
+        })
+        .collect()
 }
 
 /// Returns what a header of this name can do, however the name is spelled.
@@ -109,8 +144,16 @@ pub fn effect(name: &str) -> HeaderEffect {
     // What a server in front says of the certificate that it has seen.
     let is_certificate = name.starts_with("ssl-client-") || name.starts_with("x-ssl-");
     let is_stand_in = name.split('-').any(|part| STAND_INS.contains(&part));
-    let ends_with = |end: &&str| name.strip_suffix(*end).is_some_and(|rest| rest.is_empty() || rest.ends_with('-'));
-    if is_certificate || is_stand_in || says_again(name) || ENDS.iter().any(ends_with) || NAMES.contains(&name) {
+    let ends_with = |end: &&str| {
+        name.strip_suffix(*end)
+            .is_some_and(|rest| rest.is_empty() || rest.ends_with('-'))
+    };
+    if is_certificate
+        || is_stand_in
+        || says_again(name)
+        || ENDS.iter().any(ends_with)
+        || NAMES.contains(&name)
+    {
         HeaderEffect::Redirects
     } else {
         HeaderEffect::Plain
@@ -118,7 +161,12 @@ pub fn effect(name: &str) -> HeaderEffect {
 }
 
 fn says_again(name: &str) -> bool {
-    let Some(rest) = name.strip_prefix("x-") else { return false };
-    let rest = QUALIFIERS.iter().find_map(|qualifier| rest.strip_prefix(*qualifier)).unwrap_or(rest);
+    let Some(rest) = name.strip_prefix("x-") else {
+        return false;
+    };
+    let rest = QUALIFIERS
+        .iter()
+        .find_map(|qualifier| rest.strip_prefix(*qualifier))
+        .unwrap_or(rest);
     SUBJECTS.contains(&rest)
 }

@@ -20,7 +20,11 @@ fn url(text: &str) -> Url {
 fn a_host_matches_as_it_is_written_and_at_its_port() {
     let check = |host: &str, address: &str, expected: bool| {
         let granted = grant(host, &["GET"], ANY_PATH);
-        assert_eq!(permit(&[granted], "GET", &url(address), Carried::default()).is_ok(), expected, "{host} {address}");
+        assert_eq!(
+            permit(&[granted], "GET", &url(address), Carried::default()).is_ok(),
+            expected,
+            "{host} {address}"
+        );
     };
     check("example.com", "https://example.com/", true);
     check("example.com", "http://EXAMPLE.com:80/x", true);
@@ -60,7 +64,11 @@ fn methods_and_paths_match_whatever_way_the_path_is_written() {
         let address = url(&format!("https://example.com{}", request.1));
         let granted = grant("example.com", methods, path);
         let permitted = permit(&[granted], request.0, &address, Carried::default());
-        assert_eq!(permitted.is_ok(), expected, "{methods:?} {path} {request:?}: {permitted:?}");
+        assert_eq!(
+            permitted.is_ok(),
+            expected,
+            "{methods:?} {path} {request:?}: {permitted:?}"
+        );
     };
     check(&["GET"], "/v1/*", ("GET", "/v1/x"), true);
     check(&["GET"], "/v1/*", ("POST", "/v1/x"), false);
@@ -92,7 +100,10 @@ fn methods_and_paths_match_whatever_way_the_path_is_written() {
 
 #[test]
 fn a_secret_goes_only_where_an_entry_names_it() {
-    let plain = HttpGrant { secrets: Vec::new(), ..grant("example.com", &["GET"], "/*") };
+    let plain = HttpGrant {
+        secrets: Vec::new(),
+        ..grant("example.com", &["GET"], "/*")
+    };
     let grants = [plain, grant("example.com", &["GET"], "/v1/*")];
     let check = |path: &str, secrets: &[&str], expected: &str| {
         let names: Vec<String> = secrets.iter().map(|name| (*name).into()).collect();
@@ -100,21 +111,35 @@ fn a_secret_goes_only_where_an_entry_names_it() {
             &grants,
             "GET",
             &url(&format!("https://example.com{path}")),
-            Carried { secrets: &names, headers: &[] },
+            Carried {
+                secrets: &names,
+                headers: &[],
+            },
         );
         let told = permitted.map_or_else(|refusal| refusal.to_string(), |()| "ok".into());
         assert!(told.contains(expected), "{path} {secrets:?}: {told}");
     };
     check("/v1/x", &["TOKEN"], "ok");
     check("/v2/x", &[], "ok");
-    check("/v2/x", &["TOKEN"], "the secret `TOKEN` is not granted for `example.com`");
-    check("/v1/x", &["TOKEN", "OTHER"], "the secret `OTHER` is not granted");
+    check(
+        "/v2/x",
+        &["TOKEN"],
+        "the secret `TOKEN` is not granted for `example.com`",
+    );
+    check(
+        "/v1/x",
+        &["TOKEN", "OTHER"],
+        "the secret `OTHER` is not granted",
+    );
 }
 
 #[test]
 fn a_header_that_makes_another_request_of_it_goes_only_where_an_entry_names_it() {
     let named = |headers: &[&str]| HttpGrant {
-        headers: headers.iter().map(|name| header::normalized(name)).collect(),
+        headers: headers
+            .iter()
+            .map(|name| header::normalized(name))
+            .collect(),
         ..grant("example.com", &["GET"], "/v1/*")
     };
     let plain = "accept authorization content-type cookie if-none-match origin prefer range referer user-agent x-api-key \
@@ -128,7 +153,10 @@ fn a_header_that_makes_another_request_of_it_goes_only_where_an_entry_names_it()
                       content-length content_length expect accept-encoding proxy-authorization Proxy_Connection";
     let check = |headers: &str, grants: &[HttpGrant], expected: bool| {
         for name in headers.split_whitespace() {
-            let carried = Carried { secrets: &[], headers: &[name] };
+            let carried = Carried {
+                secrets: &[],
+                headers: &[name],
+            };
             let permitted = permit(grants, "GET", &url("https://example.com/v1/x"), carried);
             assert_eq!(permitted.is_ok(), expected, "{name}");
             let told = permitted.map_or_else(|refusal| refusal.to_string(), |()| name.into());
@@ -136,18 +164,30 @@ fn a_header_that_makes_another_request_of_it_goes_only_where_an_entry_names_it()
         }
     };
     check(plain, &[named(&[])], true);
-    let all: Vec<&str> = [redirecting, connection].iter().flat_map(|names| names.split_whitespace()).collect();
+    let all: Vec<&str> = [redirecting, connection]
+        .iter()
+        .flat_map(|names| names.split_whitespace())
+        .collect();
     check(redirecting, &[named(&["x-other"])], false);
     check(redirecting, &[named(&all)], true);
     check(connection, &[named(&all)], false);
     // Elsewhere it is not named.
-    let elsewhere = HttpGrant { path: "/v2/*".into(), ..named(&all) };
+    let elsewhere = HttpGrant {
+        path: "/v2/*".into(),
+        ..named(&all)
+    };
     check(redirecting, &[named(&[]), elsewhere], false);
 }
 
 #[test]
 fn a_refusal_names_the_entry_to_add_and_no_query() {
-    let refusal = permit(&[], "POST", &url("http://127.0.0.1:8080/v1/x?key=abc"), Carried::default()).unwrap_err();
+    let refusal = permit(
+        &[],
+        "POST",
+        &url("http://127.0.0.1:8080/v1/x?key=abc"),
+        Carried::default(),
+    )
+    .unwrap_err();
     let expected = "`POST http://127.0.0.1:8080/v1/x` is not granted; add to `allow.http`: \
                     `{ host = \"127.0.0.1:8080\", methods = [\"POST\"], path = \"/v1/x\" }`";
     assert_eq!(refusal.to_string(), expected);
@@ -156,7 +196,9 @@ fn a_refusal_names_the_entry_to_add_and_no_query() {
 #[test]
 fn hosts_that_are_none_are_refused_and_others_print_as_they_are_meant() {
     let check = |text: &str, expected: Option<&str>| {
-        let shown = HostPattern::parse(text).ok().map(|pattern| pattern.to_string());
+        let shown = HostPattern::parse(text)
+            .ok()
+            .map(|pattern| pattern.to_string());
         assert_eq!(shown.as_deref(), expected, "{text}");
     };
     check("example.com", Some("example.com"));
@@ -166,8 +208,21 @@ fn hosts_that_are_none_are_refused_and_others_print_as_they_are_meant() {
     check("*.example.com", Some("*.example.com"));
     check("*:8443", Some("*:8443"));
     check("*", Some("*"));
-    for text in ["", "a/b", "a@b", "http://a", "a b", "*a.com", "a.*", "a*", "*.", "*.1.2.3.4", "a:99999", "a?b", "**"]
-    {
+    for text in [
+        "",
+        "a/b",
+        "a@b",
+        "http://a",
+        "a b",
+        "*a.com",
+        "a.*",
+        "a*",
+        "*.",
+        "*.1.2.3.4",
+        "a:99999",
+        "a?b",
+        "**",
+    ] {
         check(text, None);
     }
 }

@@ -56,15 +56,18 @@ impl Measure {
         while let Some(part) = open.pop() {
             parts += 1;
             if parts > PARTS {
-                return Err(format!("it refers to itself, or has more than {PARTS} parts with what it refers to"));
+                return Err(format!(
+                    "it refers to itself, or has more than {PARTS} parts with what it refers to"
+                ));
             }
             match part {
                 Value::Array(list) => open.extend(list),
                 Value::Object(map) => {
                     open.extend(map.values());
                     found.look(map)?;
-                    if let Some(key) =
-                        REBASED.iter().find(|key| parts > 1 && map.get(**key).is_some_and(Value::is_string))
+                    if let Some(key) = REBASED
+                        .iter()
+                        .find(|key| parts > 1 && map.get(**key).is_some_and(Value::is_string))
                     {
                         return Err(format!("it has a `{key}` below its top"));
                     }
@@ -75,7 +78,8 @@ impl Measure {
                 _ => {}
             }
         }
-        let again = u32::try_from(found.looking_again).map_or(usize::MAX, |levels| AGAIN.saturating_pow(levels));
+        let again = u32::try_from(found.looking_again)
+            .map_or(usize::MAX, |levels| AGAIN.saturating_pow(levels));
         Ok(Self {
             parts: parts.saturating_mul(again),
             patterns: found.patterns.saturating_mul(again),
@@ -86,7 +90,9 @@ impl Measure {
 
     /// The size to try for its patterns when this one was too small for them.
     pub(super) fn larger(self, kib: usize) -> Option<usize> {
-        PATTERN_KIB.into_iter().find(|next| *next > kib && next.saturating_mul(self.different) <= PATTERNS_KIB)
+        PATTERN_KIB
+            .into_iter()
+            .find(|next| *next > kib && next.saturating_mul(self.different) <= PATTERNS_KIB)
     }
 
     /// Refuses a document that could not be held against the schema in reasonable time.
@@ -133,7 +139,10 @@ impl<'a> Found<'a> {
     fn look(&mut self, map: &'a serde_json::Map<String, Value>) -> Result<(), String> {
         let one = map.get("pattern").and_then(Value::as_str);
         let many = map.get("patternProperties").and_then(Value::as_object);
-        for pattern in one.into_iter().chain(many.into_iter().flat_map(|many| many.keys().map(String::as_str))) {
+        for pattern in one.into_iter().chain(
+            many.into_iter()
+                .flat_map(|many| many.keys().map(String::as_str)),
+        ) {
             self.patterns += 1;
             if pattern.len() > LONGEST {
                 return Err(format!("it has a pattern of more than {LONGEST} bytes"));
@@ -142,7 +151,10 @@ impl<'a> Found<'a> {
                 self.bytes += pattern.len();
             }
         }
-        self.looking_again += LOOKING_AGAIN.iter().filter(|key| map.contains_key(**key)).count();
+        self.looking_again += LOOKING_AGAIN
+            .iter()
+            .filter(|key| map.contains_key(**key))
+            .count();
         if self.different.len() > PATTERNS {
             return Err(format!("it has more than {PATTERNS} patterns"));
         }
@@ -150,7 +162,9 @@ impl<'a> Found<'a> {
             return Err(format!("its patterns have more than {PATTERN_BYTES} bytes"));
         }
         if self.looking_again > UNEVALUATED {
-            return Err(format!("it has more than {UNEVALUATED} of `unevaluatedItems` and `unevaluatedProperties`"));
+            return Err(format!(
+                "it has more than {UNEVALUATED} of `unevaluatedItems` and `unevaluatedProperties`"
+            ));
         }
         Ok(())
     }
@@ -158,7 +172,11 @@ impl<'a> Found<'a> {
 
 fn referred<'a>(schema: &'a Value, to: &str) -> Result<&'a Value, String> {
     // An escaped character would make of it another place than is looked at here.
-    let pointer = to.strip_prefix('#').filter(|pointer| !pointer.contains('%'));
+    let pointer = to
+        .strip_prefix('#')
+        .filter(|pointer| !pointer.contains('%'));
     let found = pointer.and_then(|pointer| schema.pointer(pointer));
-    found.ok_or_else(|| format!("it refers to `{to}`, which is no place in it; write `#/$defs/NAME`"))
+    found.ok_or_else(|| {
+        format!("it refers to `{to}`, which is no place in it; write `#/$defs/NAME`")
+    })
 }

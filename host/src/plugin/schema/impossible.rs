@@ -63,9 +63,11 @@ impl Kinds {
     fn typed(schema: &Map<String, Value>) -> Self {
         match schema.get("type") {
             Some(Value::String(name)) => Self::named(name),
-            Some(Value::Array(names)) => {
-                names.iter().filter_map(Value::as_str).map(Self::named).fold(Self::NONE, |all, one| all | one)
-            }
+            Some(Value::Array(names)) => names
+                .iter()
+                .filter_map(Value::as_str)
+                .map(Self::named)
+                .fold(Self::NONE, |all, one| all | one),
             _ => Self::ALL,
         }
     }
@@ -94,17 +96,26 @@ impl Not for Kinds {
 
 /// Returns whether it is plain that no value follows a schema. `fits` says whether a value follows it.
 pub(super) fn is_impossible(schema: &Value, fits: impl Fn(&Value) -> bool) -> bool {
-    let root = Root { schema, looks: Cell::new(LOOKS) };
+    let root = Root {
+        schema,
+        looks: Cell::new(LOOKS),
+    };
     let possible = root.possible(schema, LEVELS);
     if possible == Kinds::NONE {
         return true;
     }
-    let few = [(Kinds::NULL, Value::Null), (Kinds::BOOLEAN, true.into()), (Kinds::BOOLEAN, false.into())];
+    let few = [
+        (Kinds::NULL, Value::Null),
+        (Kinds::BOOLEAN, true.into()),
+        (Kinds::BOOLEAN, false.into()),
+    ];
     let candidates = match root.candidates(schema, LEVELS) {
         Some(candidates) => candidates,
-        None if possible & !(Kinds::NULL | Kinds::BOOLEAN) == Kinds::NONE => {
-            few.iter().filter(|(kind, _)| *kind & possible != Kinds::NONE).map(|(_, value)| value).collect()
-        }
+        None if possible & !(Kinds::NULL | Kinds::BOOLEAN) == Kinds::NONE => few
+            .iter()
+            .filter(|(kind, _)| *kind & possible != Kinds::NONE)
+            .map(|(_, value)| value)
+            .collect(),
         None => return false,
     };
     candidates.len() <= CANDIDATES && !candidates.into_iter().any(fits)
@@ -134,7 +145,9 @@ impl<'a> Root<'a> {
         let mut found = Vec::new();
         let mut open = vec![(schema, levels)];
         while let Some((next, levels)) = open.pop() {
-            let Some(below) = self.look(levels) else { continue };
+            let Some(below) = self.look(levels) else {
+                continue;
+            };
             let Value::Object(map) = next else {
                 found.push(next);
                 continue;
@@ -146,14 +159,22 @@ impl<'a> Root<'a> {
                 continue;
             }
             found.push(next);
-            open.extend(map.get("allOf").and_then(Value::as_array).into_iter().flatten().map(|all| (all, below)));
+            open.extend(
+                map.get("allOf")
+                    .and_then(Value::as_array)
+                    .into_iter()
+                    .flatten()
+                    .map(|all| (all, below)),
+            );
         }
         found
     }
 
     /// The kinds of which some value may follow a schema.
     fn possible(&self, schema: &'a Value, levels: usize) -> Kinds {
-        let Some(below) = self.look(levels) else { return Kinds::ALL };
+        let Some(below) = self.look(levels) else {
+            return Kinds::ALL;
+        };
         let conjuncts = self.conjuncts(schema, levels);
         let mut kinds = Kinds::ALL;
         for conjunct in &conjuncts {
@@ -164,11 +185,18 @@ impl<'a> Root<'a> {
             };
             kinds = kinds & Kinds::typed(map);
             if let Some(values) = listed(map) {
-                kinds = kinds & values.iter().map(|value| Kinds::of(value)).fold(Kinds::NONE, |all, one| all | one);
+                kinds = kinds
+                    & values
+                        .iter()
+                        .map(|value| Kinds::of(value))
+                        .fold(Kinds::NONE, |all, one| all | one);
             }
             for key in ["anyOf", "oneOf"] {
                 if let Some(Value::Array(some)) = map.get(key) {
-                    let any = some.iter().map(|one| self.possible(one, below)).fold(Kinds::NONE, |all, one| all | one);
+                    let any = some
+                        .iter()
+                        .map(|one| self.possible(one, below))
+                        .fold(Kinds::NONE, |all, one| all | one);
                     kinds = kinds & any;
                 }
             }
@@ -176,13 +204,18 @@ impl<'a> Root<'a> {
                 kinds = kinds & !self.certain(not, below);
             }
         }
-        let maps: Vec<_> = conjuncts.iter().filter_map(|conjunct| conjunct.as_object()).collect();
+        let maps: Vec<_> = conjuncts
+            .iter()
+            .filter_map(|conjunct| conjunct.as_object())
+            .collect();
         kinds & bounded(&maps) & self.filled(&maps, below)
     }
 
     /// The kinds of which every value follows a schema.
     fn certain(&self, schema: &'a Value, levels: usize) -> Kinds {
-        let Some(below) = self.look(levels) else { return Kinds::NONE };
+        let Some(below) = self.look(levels) else {
+            return Kinds::NONE;
+        };
         let map = match schema {
             Value::Bool(true) => return Kinds::ALL,
             Value::Object(map) => map,
@@ -193,13 +226,19 @@ impl<'a> Root<'a> {
             let all = || value.as_array().into_iter().flatten();
             kinds = kinds
                 & match key.as_str() {
-                    "title" | "description" | "default" | "examples" | "$comment" | "$schema" | "$id" | "$defs"
-                    | "definitions" => Kinds::ALL,
+                    "title" | "description" | "default" | "examples" | "$comment" | "$schema"
+                    | "$id" | "$defs" | "definitions" => Kinds::ALL,
                     "type" => Kinds::typed(map),
                     "not" => !self.possible(value, below),
-                    "allOf" => all().map(|one| self.certain(one, below)).fold(Kinds::ALL, |all, one| all & one),
-                    "anyOf" => all().map(|one| self.certain(one, below)).fold(Kinds::NONE, |all, one| all | one),
-                    "$ref" => self.target(value).map_or(Kinds::NONE, |target| self.certain(target, below)),
+                    "allOf" => all()
+                        .map(|one| self.certain(one, below))
+                        .fold(Kinds::ALL, |all, one| all & one),
+                    "anyOf" => all()
+                        .map(|one| self.certain(one, below))
+                        .fold(Kinds::NONE, |all, one| all | one),
+                    "$ref" => self
+                        .target(value)
+                        .map_or(Kinds::NONE, |target| self.certain(target, below)),
                     _ => return Kinds::NONE,
                 };
         }
@@ -219,12 +258,19 @@ impl<'a> Root<'a> {
                 kinds = kinds & !Kinds::OBJECT;
             }
             // An item that has to be there and is not described by its place.
-            let first = map.get("prefixItems").and_then(Value::as_array).and_then(|items| items.first());
+            let first = map
+                .get("prefixItems")
+                .and_then(Value::as_array)
+                .and_then(|items| items.first());
             let item = first.or_else(|| map.get("items").filter(|items| !items.is_array()));
             if at_least >= 1.0 && item.is_some_and(is_none) {
                 kinds = kinds & !Kinds::ARRAY;
             }
-            let any = map.get("minContains").and_then(Value::as_f64).unwrap_or(1.0) >= 1.0;
+            let any = map
+                .get("minContains")
+                .and_then(Value::as_f64)
+                .unwrap_or(1.0)
+                >= 1.0;
             if any && map.get("contains").is_some_and(is_none) {
                 kinds = kinds & !Kinds::ARRAY;
             }
@@ -242,9 +288,14 @@ impl<'a> Root<'a> {
                 return Some(values);
             }
             for key in ["anyOf", "oneOf"] {
-                let Some(Value::Array(some)) = map.get(key) else { continue };
-                let all: Option<Vec<_>> = some.iter().map(|one| self.candidates(one, below)).collect();
-                if let Some(all) = all.filter(|all| all.iter().map(Vec::len).sum::<usize>() <= CANDIDATES) {
+                let Some(Value::Array(some)) = map.get(key) else {
+                    continue;
+                };
+                let all: Option<Vec<_>> =
+                    some.iter().map(|one| self.candidates(one, below)).collect();
+                if let Some(all) =
+                    all.filter(|all| all.iter().map(Vec::len).sum::<usize>() <= CANDIDATES)
+                {
                     return Some(all.concat());
                 }
             }
@@ -263,18 +314,25 @@ fn listed(map: &Map<String, Value>) -> Option<Vec<&Value>> {
 }
 
 fn texts<'a>(maps: &[&'a Map<String, Value>], key: &'static str) -> impl Iterator<Item = &'a str> {
-    let lists = maps.iter().filter_map(|map| map.get(key)?.as_array()).collect::<Vec<_>>();
+    let lists = maps
+        .iter()
+        .filter_map(|map| map.get(key)?.as_array())
+        .collect::<Vec<_>>();
     lists.into_iter().flatten().filter_map(Value::as_str)
 }
 
 /// The greatest of the numbers that schemas give for a key.
 fn most(maps: &[&Map<String, Value>], key: &str) -> Option<f64> {
-    maps.iter().filter_map(|map| map.get(key)?.as_f64()).reduce(f64::max)
+    maps.iter()
+        .filter_map(|map| map.get(key)?.as_f64())
+        .reduce(f64::max)
 }
 
 /// The least of them.
 fn least(maps: &[&Map<String, Value>], key: &str) -> Option<f64> {
-    maps.iter().filter_map(|map| map.get(key)?.as_f64()).reduce(f64::min)
+    maps.iter()
+        .filter_map(|map| map.get(key)?.as_f64())
+        .reduce(f64::min)
 }
 
 /// The kinds that the bounds of schemas leave, all of which a value has to follow.
@@ -286,7 +344,10 @@ fn bounded(maps: &[&Map<String, Value>]) -> Kinds {
         ("minProperties", "maxProperties", Kinds::OBJECT),
     ];
     for (from, to, kind) in sizes {
-        if most(maps, from).zip(least(maps, to)).is_some_and(|(from, to)| from > to) {
+        if most(maps, from)
+            .zip(least(maps, to))
+            .is_some_and(|(from, to)| from > to)
+        {
             kinds = kinds & !kind;
         }
     }
@@ -295,14 +356,25 @@ fn bounded(maps: &[&Map<String, Value>]) -> Kinds {
         kinds = kinds & !Kinds::OBJECT;
     }
     let (from, to) = (most(maps, "minimum"), least(maps, "maximum"));
-    let (above, below) = (most(maps, "exclusiveMinimum"), least(maps, "exclusiveMaximum"));
-    let exceeds = |from: Option<f64>, to: Option<f64>| from.zip(to).is_some_and(|(from, to)| from > to);
-    let reaches = |from: Option<f64>, to: Option<f64>| from.zip(to).is_some_and(|(from, to)| from >= to);
+    let (above, below) = (
+        most(maps, "exclusiveMinimum"),
+        least(maps, "exclusiveMaximum"),
+    );
+    let exceeds =
+        |from: Option<f64>, to: Option<f64>| from.zip(to).is_some_and(|(from, to)| from > to);
+    let reaches =
+        |from: Option<f64>, to: Option<f64>| from.zip(to).is_some_and(|(from, to)| from >= to);
     if exceeds(from, to) || reaches(above, to) || reaches(from, below) || reaches(above, below) {
         kinds = kinds & !(Kinds::INTEGER | Kinds::FRACTION);
     }
-    let first = [from.map(f64::ceil), above.map(|above| above.floor() + 1.0)].into_iter().flatten().reduce(f64::max);
-    let last = [to.map(f64::floor), below.map(|below| below.ceil() - 1.0)].into_iter().flatten().reduce(f64::min);
+    let first = [from.map(f64::ceil), above.map(|above| above.floor() + 1.0)]
+        .into_iter()
+        .flatten()
+        .reduce(f64::max);
+    let last = [to.map(f64::floor), below.map(|below| below.ceil() - 1.0)]
+        .into_iter()
+        .flatten()
+        .reduce(f64::min);
     if exceeds(first, last) {
         kinds = kinds & !Kinds::INTEGER;
     }
@@ -319,7 +391,8 @@ mod tests {
     fn a_schema_that_leads_to_the_same_places_again_and_again_is_taken_for_possible() {
         let level = |n: usize| {
             let next = json!({ "$ref": format!("#/$defs/{}", n + 1) });
-            let required = json!({ "required": ["a", "b"], "properties": { "a": next, "b": next } });
+            let required =
+                json!({ "required": ["a", "b"], "properties": { "a": next, "b": next } });
             json!({ "allOf": vec![required; 8] })
         };
         let mut levels: Map<String, Value> = (0..40).map(|n| (n.to_string(), level(n))).collect();

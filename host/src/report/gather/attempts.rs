@@ -54,23 +54,47 @@ impl Attempts {
     /// Takes in an event that is about to be applied.
     pub(super) fn event(&mut self, event: &Event, stepper: &Stepper, at: Moment) {
         match event {
-            Event::CallStarted { role, work, attempt, digest, .. } => {
+            Event::CallStarted {
+                role,
+                work,
+                attempt,
+                digest,
+                ..
+            } => {
                 let attempt = self.begin(stepper, (*role, *work), *attempt, digest.as_ref(), at);
                 self.open.insert(*role, attempt);
             }
-            Event::HostCalled { role, call, source, what, .. } => self.call((*role, call, *source), what, at),
+            Event::HostCalled {
+                role,
+                call,
+                source,
+                what,
+                ..
+            } => self.call((*role, call, *source), what, at),
             Event::CallFinished { role, result, .. } => {
                 let said = Text::of(&said(result), TEXT_CHARS);
                 self.end(*role, End::Finished, said, at);
             }
-            Event::CallFailed { role, work, fault, .. } => {
+            Event::CallFailed {
+                role, work, fault, ..
+            } => {
                 self.fail((*role, *work), fault, at);
-                let end = if fault.kind == FaultKind::Interrupted { End::Interrupted } else { End::Failed };
+                let end = if fault.kind == FaultKind::Interrupted {
+                    End::Interrupted
+                } else {
+                    End::Failed
+                };
                 let message = Text::of(&fault.message, SHORT_CHARS);
                 self.end(*role, end, message, at);
             }
-            Event::CallSuspended { role, .. } => self.end(*role, End::Suspended, Text::default(), at),
-            Event::RequestOpened { role, work, request } => {
+            Event::CallSuspended { role, .. } => {
+                self.end(*role, End::Suspended, Text::default(), at)
+            }
+            Event::RequestOpened {
+                role,
+                work,
+                request,
+            } => {
                 let said = Text::of(&request.question, SHORT_CHARS);
                 if *work == Work::Answer {
                     let answer = self.begin(stepper, (*role, *work), 1, None, at);
@@ -81,14 +105,25 @@ impl Attempts {
             }
             Event::RequestAnswered { role, answer, .. } => {
                 // That of a person who plays a role; who only asked one is not at it any more.
-                let said = answer.value().map_or_else(Text::default, |value| Text::of(value.as_str(), TEXT_CHARS));
+                let said = answer
+                    .value()
+                    .map_or_else(Text::default, |value| Text::of(value.as_str(), TEXT_CHARS));
                 self.end(*role, End::Finished, said, at);
             }
-            Event::StepConflicted { scope, key, writers, .. } => {
-                let names: Vec<&str> =
-                    writers.iter().map(|writer| stepper.team().role(writer.role).name.as_str()).collect();
+            Event::StepConflicted {
+                scope,
+                key,
+                writers,
+                ..
+            } => {
+                let names: Vec<&str> = writers
+                    .iter()
+                    .map(|writer| stepper.team().role(writer.role).name.as_str())
+                    .collect();
                 let message = conflict(scope, key, &names);
-                writers.iter().for_each(|writer| self.conflict(writer, stepper, &message, at));
+                writers
+                    .iter()
+                    .for_each(|writer| self.conflict(writer, stepper, &message, at));
             }
             Event::RunResumed { .. } => self.cut_off(End::Killed, at),
             Event::RunEnded { .. } => self.cut_off(End::Interrupted, at),
@@ -143,10 +178,20 @@ impl Attempts {
     }
 
     fn end(&mut self, role: RoleId, end: End, said: Text, (event, time_ms): Moment) {
-        let Some(mut attempt) = self.open.remove(&role) else { return };
-        (attempt.end, attempt.said, attempt.events.1, attempt.span_ms.1) = (end, said, event, time_ms);
+        let Some(mut attempt) = self.open.remove(&role) else {
+            return;
+        };
+        (
+            attempt.end,
+            attempt.said,
+            attempt.events.1,
+            attempt.span_ms.1,
+        ) = (end, said, event, time_ms);
         if end == End::Finished && attempt.number > 1 {
-            self.mended.insert((attempt.opened, attempt.role, attempt.action.clone()), attempt.number);
+            self.mended.insert(
+                (attempt.opened, attempt.role, attempt.action.clone()),
+                attempt.number,
+            );
         }
         match end {
             End::Finished => self.outcomes.finished += 1,
@@ -159,10 +204,15 @@ impl Attempts {
     /// Nobody ended these. People still have time.
     fn cut_off(&mut self, end: End, at: Moment) {
         for role in self.open.keys().copied().collect::<Vec<_>>() {
-            let person =
-                self.open.get(&role).is_some_and(|attempt| attempt.digest.is_none() && attempt.action == "answer");
+            let person = self
+                .open
+                .get(&role)
+                .is_some_and(|attempt| attempt.digest.is_none() && attempt.action == "answer");
             if !person || end == End::Open {
-                let said = self.open.get(&role).map_or_else(Text::default, |attempt| attempt.said.clone());
+                let said = self
+                    .open
+                    .get(&role)
+                    .map_or_else(Text::default, |attempt| attempt.said.clone());
                 self.end(role, end, said, at);
             }
         }
@@ -176,7 +226,9 @@ impl Attempts {
         if call.kind == HostCallKind::Llm {
             self.model(call, recorded);
         }
-        let Some(attempt) = self.open.get_mut(&role) else { return };
+        let Some(attempt) = self.open.get_mut(&role) else {
+            return;
+        };
         if recorded {
             attempt.calls.1 += 1;
         } else {
@@ -213,10 +265,16 @@ impl Attempts {
     }
 
     fn fail(&mut self, (role, work): (RoleId, Work), fault: &Failure, at: Moment) {
-        let Some(attempt) = self.open.get(&role) else { return };
+        let Some(attempt) = self.open.get(&role) else {
+            return;
+        };
         let fault = fault.seen(work);
         let lines = |lines: &[String]| -> Vec<Text> {
-            lines.iter().take(MAX_LINES).map(|line| Text::of(line, SHORT_CHARS)).collect()
+            lines
+                .iter()
+                .take(MAX_LINES)
+                .map(|line| Text::of(line, SHORT_CHARS))
+                .collect()
         };
         let (backtrace, log) = (lines(&fault.backtrace), lines(&fault.log));
         self.faults.push(Fault {
@@ -241,9 +299,19 @@ impl Attempts {
     /// What an attempt returned is taken back. It had ended.
     fn conflict(&mut self, writer: &Writer, stepper: &Stepper, message: &str, at: Moment) {
         let (role, work) = (writer.role, writer.work);
-        let attempt = self.begin(stepper, (role, work), writer.attempt, writer.digest.as_ref(), at);
+        let attempt = self.begin(
+            stepper,
+            (role, work),
+            writer.attempt,
+            writer.digest.as_ref(),
+            at,
+        );
         self.open.insert(role, attempt);
-        self.fail((role, work), &Failure::new(FaultKind::StateConflict, message), at);
+        self.fail(
+            (role, work),
+            &Failure::new(FaultKind::StateConflict, message),
+            at,
+        );
         let said = Text::of(message, SHORT_CHARS);
         self.end(role, End::Failed, said, at);
     }
@@ -255,7 +323,10 @@ fn said(result: &Finished) -> String {
         Finished::Chosen(-1) => "nothing more to do".into(),
         Finished::Chosen(choice) => format!("action {choice} is next"),
         Finished::Planned { tasks, .. } => {
-            let tasks = tasks.iter().enumerate().map(|(i, task)| format!("{}. {}", i + 1, task.text));
+            let tasks = tasks
+                .iter()
+                .enumerate()
+                .map(|(i, task)| format!("{}. {}", i + 1, task.text));
             tasks.collect::<Vec<_>>().join("\n")
         }
         Finished::Returned { output, .. } => match &output.data {
@@ -281,11 +352,19 @@ fn answer(call: &HostCall) -> String {
         ),
         HostCallKind::Http => http::Response::from_json(&call.response).map_or_else(
             |_| response.to_owned(),
-            |answer| format!("{}\n{}", answer.status, String::from_utf8_lossy(&answer.body)),
+            |answer| {
+                format!(
+                    "{}\n{}",
+                    answer.status,
+                    String::from_utf8_lossy(&answer.body)
+                )
+            },
         ),
-        HostCallKind::Clock => {
-            call.response.value().as_f64().map_or_else(|| response.to_owned(), |time_ms| rfc3339(time_ms as i64))
-        }
+        HostCallKind::Clock => call
+            .response
+            .value()
+            .as_f64()
+            .map_or_else(|| response.to_owned(), |time_ms| rfc3339(time_ms as i64)),
         HostCallKind::Random => response.trim_matches('"').to_owned(),
         HostCallKind::Human => response.to_owned(),
     }

@@ -31,9 +31,18 @@ impl Ways {
         let sent = |step| (time_ms, step);
         match event {
             Event::RunStarted { routed, .. } => self.routed(routed, stepper, sent(0)),
-            Event::MessageSent { routed, .. } => self.routed(routed, stepper, sent(stepper.env().step)),
-            Event::StepCommitted { step, routed, released, .. } => {
-                routed.iter().for_each(|routed| self.routed(routed, stepper, sent(*step)));
+            Event::MessageSent { routed, .. } => {
+                self.routed(routed, stepper, sent(stepper.env().step))
+            }
+            Event::StepCommitted {
+                step,
+                routed,
+                released,
+                ..
+            } => {
+                routed
+                    .iter()
+                    .for_each(|routed| self.routed(routed, stepper, sent(*step)));
                 self.released(released, stepper);
             }
             Event::JoinReleased { released } => self.released(released, stepper),
@@ -44,12 +53,24 @@ impl Ways {
     fn routed(&mut self, routed: &Routed, stepper: &Stepper, sent: (i64, u64)) {
         let team = stepper.team();
         let roles = routed.to.iter().map(|id| team.role(*id).name.clone());
-        let joins = routed.joins.iter().map(|id| format!("join {}", team.joins[id.index()].id));
-        let outside = routed.outside.iter().map(|name| format!("{name} (outside)"));
-        let lost = routed.dead.iter().map(|name| format!("there is no role or alias {name}"));
+        let joins = routed
+            .joins
+            .iter()
+            .map(|id| format!("join {}", team.joins[id.index()].id));
+        let outside = routed
+            .outside
+            .iter()
+            .map(|name| format!("{name} (outside)"));
+        let lost = routed
+            .dead
+            .iter()
+            .map(|name| format!("there is no role or alias {name}"));
         let to_roles = routed.to.iter().map(|id| Recipient::Role(*id));
         let to_joins = routed.joins.iter().map(|id| Recipient::Join(id.index()));
-        let to_outside = routed.outside.iter().map(|name| Recipient::Outside(name.clone()));
+        let to_outside = routed
+            .outside
+            .iter()
+            .map(|name| Recipient::Outside(name.clone()));
         if let Some(from) = routed.from {
             for to in to_roles.chain(to_joins).chain(to_outside) {
                 *self.sent.entry((from, to)).or_default() += 1;
@@ -68,7 +89,9 @@ impl Ways {
         let team = stepper.team();
         for Released { messages, to, .. } in released {
             for (_, id) in messages {
-                let Some(way) = self.of.get_mut(id) else { continue };
+                let Some(way) = self.of.get_mut(id) else {
+                    continue;
+                };
                 for role in to.iter().map(|id| &team.role(*id).name) {
                     if !way.to.contains(role) {
                         way.to.push(role.clone());
@@ -93,7 +116,10 @@ impl Ways {
                 lost: way.map_or_else(Vec::new, |way| way.lost.clone()),
                 sent: way.map(|way| way.sent),
                 text: Text::of(&message.content, TEXT_CHARS),
-                data: message.instruct.as_ref().map(|data| Text::of(data.value.as_str(), TEXT_CHARS)),
+                data: message
+                    .instruct
+                    .as_ref()
+                    .map(|data| Text::of(data.value.as_str(), TEXT_CHARS)),
             }
         })
     }

@@ -31,7 +31,9 @@ pub(super) fn section(page: &mut Page, report: &Report) {
     let older = steps.len().saturating_sub(NEWEST_STEPS);
     if older > 0 {
         let count = counted(older, "earlier step", "earlier steps");
-        page.put(format_args!("<details class=\"older\"><summary>{count}</summary>\n"));
+        page.put(format_args!(
+            "<details class=\"older\"><summary>{count}</summary>\n"
+        ));
     }
     let open = steps.len().saturating_sub(OPEN_STEPS);
     for (place, (number, attempts)) in steps.iter_mut().enumerate() {
@@ -55,12 +57,17 @@ fn step(page: &mut Page, report: &Report, (number, attempts): (u64, &[&Attempt])
     ));
     match step.map(|step| (step.began_ms, step.sent, &step.committed)) {
         Some((began, sent, Some((committed, checkpoint)))) => {
-            let shown = report.states.iter().any(|state| state.checkpoint.as_ref() == Some(checkpoint));
+            let shown = report
+                .states
+                .iter()
+                .any(|state| state.checkpoint.as_ref() == Some(checkpoint));
             let took = duration(committed - began);
             let sent = counted(sent, "message", "messages");
             let id = esc(checkpoint);
             match shown {
-                true => page.put(format_args!(", {took}, {sent} sent, then <a href=\"#s-{id}\">{id}</a>")),
+                true => page.put(format_args!(
+                    ", {took}, {sent} sent, then <a href=\"#s-{id}\">{id}</a>"
+                )),
                 false => page.put(format_args!(", {took}, {sent} sent, then {id}")),
             }
         }
@@ -114,11 +121,19 @@ fn used(attempt: &Attempt) -> String {
         (0, 0) => None,
         (made, 0) => Some(calls(made)),
         (0, served) => Some(format!("{} from the journal", calls(served))),
-        (made, served) => Some(format!("{} and {} from the journal", calls(made), grouped(served))),
+        (made, served) => Some(format!(
+            "{} and {} from the journal",
+            calls(made),
+            grouped(served)
+        )),
     };
     let cost = (attempt.cost != Usd::ZERO).then(|| attempt.cost.to_string());
     let parts: Vec<String> = calls.into_iter().chain(cost).collect();
-    if parts.is_empty() { String::new() } else { format!(" {}.", parts.join(", ")) }
+    if parts.is_empty() {
+        String::new()
+    } else {
+        format!(" {}.", parts.join(", "))
+    }
 }
 
 /// The class of an ending, what it is called, and the mark that stands for it.

@@ -28,12 +28,22 @@ pub(super) fn section(page: &mut Page, report: &Report) {
 }
 
 fn one(page: &mut Page, call: &Call) {
-    let class = if call.recorded { " class=\"served\"" } else { "" };
+    let class = if call.recorded {
+        " class=\"served\""
+    } else {
+        ""
+    };
     let cost = match money(call.cost) {
-        cost if call.recorded && call.cost > Usd::ZERO => format!("<span class=\"saved\">{cost} saved</span>"),
+        cost if call.recorded && call.cost > Usd::ZERO => {
+            format!("<span class=\"saved\">{cost} saved</span>")
+        }
         cost => cost,
     };
-    let from = if call.recorded { " <span class=\"tag\" title=\"served from the journal\">journal</span>" } else { "" };
+    let from = if call.recorded {
+        " <span class=\"tag\" title=\"served from the journal\">journal</span>"
+    } else {
+        ""
+    };
     let outcome = match call.outcome {
         "answered" => String::new(),
         other => format!(" <span class=\"tag bad\">{other}</span>"),
@@ -49,7 +59,11 @@ fn one(page: &mut Page, call: &Call) {
     page.text(&call.asked);
     page.put(format_args!("<td>"));
     page.text(&call.answer);
-    let tokens = if call.tokens == 0 { "–".into() } else { grouped(call.tokens) };
+    let tokens = if call.tokens == 0 {
+        "–".into()
+    } else {
+        grouped(call.tokens)
+    };
     page.put(format_args!(
         "<td class=\"num\">{tokens}<td class=\"num\">{cost}<td class=\"when\">{}</tr>\n",
         moment(call.time_ms)
@@ -61,7 +75,11 @@ pub(super) fn questions(page: &mut Page, report: &Report) {
     if report.questions.all() == 0 {
         return;
     }
-    page.open("questions", "Questions to people", Some(report.questions.all()));
+    page.open(
+        "questions",
+        "Questions to people",
+        Some(report.questions.all()),
+    );
     page.gap(&report.questions, "questions");
     page.put(format_args!("<ol class=\"messages\">\n"));
     for question in report.questions.iter() {
@@ -75,7 +93,10 @@ pub(super) fn questions(page: &mut Page, report: &Report) {
         match &question.answer {
             None => page.put(format_args!("<p class=\"lost\">not answered</p>")),
             Some((by, said, time_ms)) => {
-                page.put(format_args!("<p class=\"note\">{by} answered, {}</p>\n", moment(*time_ms)));
+                page.put(format_args!(
+                    "<p class=\"note\">{by} answered, {}</p>\n",
+                    moment(*time_ms)
+                ));
                 page.text(said);
             }
         }

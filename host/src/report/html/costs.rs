@@ -24,21 +24,42 @@ pub(super) fn section(page: &mut Page, report: &Report) {
             None => roles.push((&row.role, vec![row])),
         }
     }
-    let most = report.spending.iter().map(|row| row.used.usd).max().unwrap_or_default();
+    let most = report
+        .spending
+        .iter()
+        .map(|row| row.used.usd)
+        .max()
+        .unwrap_or_default();
     for (role, rows) in roles {
         let mut sum = ModelSpending::default();
-        rows.iter().for_each(|row| sum.add(&ModelSpending::from(*row)));
-        row(page, ("<tr class=\"sum\">", &esc(role).to_string()), &sum, None);
+        rows.iter()
+            .for_each(|row| sum.add(&ModelSpending::from(*row)));
+        row(
+            page,
+            ("<tr class=\"sum\">", &esc(role).to_string()),
+            &sum,
+            None,
+        );
         for spending in rows {
             let name = format!("<span class=\"indent\">{}</span>", esc(&spending.action));
-            row(page, ("<tr>", &name), &ModelSpending::from(spending), Some(most));
+            row(
+                page,
+                ("<tr>", &name),
+                &ModelSpending::from(spending),
+                Some(most),
+            );
         }
     }
     page.put(format_args!("</tbody></table></div>\n"));
     if !report.models.is_empty() {
         page.put(format_args!("<h3>By model</h3>\n"));
         head(page, "Model");
-        let most = report.models.values().map(|used| used.usd).max().unwrap_or_default();
+        let most = report
+            .models
+            .values()
+            .map(|used| used.usd)
+            .max()
+            .unwrap_or_default();
         for (model, used) in &report.models {
             row(page, ("<tr>", &esc(model).to_string()), used, Some(most));
         }
@@ -60,7 +81,13 @@ impl ModelSpending {
 impl From<&Spending> for ModelSpending {
     fn from(row: &Spending) -> Self {
         let used = &row.used;
-        Self { calls: used.calls, tokens: used.tokens, usd: used.usd, served: used.served, saved: used.saved }
+        Self {
+            calls: used.calls,
+            tokens: used.tokens,
+            usd: used.usd,
+            served: used.served,
+            saved: used.saved,
+        }
     }
 }
 
@@ -79,7 +106,13 @@ fn row(page: &mut Page, (begin, name): (&str, &str), used: &ModelSpending, most:
              height=\"8\" rx=\"2\"/></svg>"
         )
     });
-    let number = |number: u64| if number == 0 { "–".to_owned() } else { grouped(number) };
+    let number = |number: u64| {
+        if number == 0 {
+            "–".to_owned()
+        } else {
+            grouped(number)
+        }
+    };
     page.put(format_args!(
         "{begin}<td>{name}<td class=\"num\">{}<td class=\"num\">{}<td class=\"num\">{}<td class=\"bar\">{}<td class=\"num\">{}<td \
          class=\"num\">{}</tr>\n",

@@ -38,7 +38,13 @@ pub(super) struct Seen<'a>(pub(super) &'a str);
 
 impl fmt::Display for Seen<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.chars().try_for_each(|c| if is_hidden(c) { show(f, c) } else { f.write_char(c) })
+        self.0.chars().try_for_each(|c| {
+            if is_hidden(c) {
+                show(f, c)
+            } else {
+                f.write_char(c)
+            }
+        })
     }
 }
 
@@ -71,15 +77,27 @@ mod tests {
     #[test]
     fn nothing_that_is_written_is_markup() {
         let check = |text: &str, expected: &str| assert_eq!(esc(text).to_string(), expected);
-        check("plain, with\nlines\tand ümläuts — 日本語 🎲", "plain, with\nlines\tand ümläuts — 日本語 🎲");
-        check("<script>alert(1)</script>", "&lt;script&gt;alert(1)&lt;/script&gt;");
+        check(
+            "plain, with\nlines\tand ümläuts — 日本語 🎲",
+            "plain, with\nlines\tand ümläuts — 日本語 🎲",
+        );
+        check(
+            "<script>alert(1)</script>",
+            "&lt;script&gt;alert(1)&lt;/script&gt;",
+        );
         check("\" onload=\"x", "&quot; onload=&quot;x");
         check("' ` &amp;", "&#39; &#96; &amp;amp;");
         check("<!--", "&lt;!--");
         check("]]>", "]]&gt;");
         check("a\0b\u{1b}[31m\r", "a␀b␛[31m␍");
-        check("a\u{202e}b\u{2066}c\u{2028}\u{feff}", "a[U+202E]b[U+2066]c[U+2028][U+FEFF]");
-        check("a\u{ad}\u{180e}\u{fffb}\u{e0041}", "a[U+00AD][U+180E][U+FFFB][U+E0041]");
+        check(
+            "a\u{202e}b\u{2066}c\u{2028}\u{feff}",
+            "a[U+202E]b[U+2066]c[U+2028][U+FEFF]",
+        );
+        check(
+            "a\u{ad}\u{180e}\u{fffb}\u{e0041}",
+            "a[U+00AD][U+180E][U+FFFB][U+E0041]",
+        );
         check("\u{1f469}\u{200d}\u{1f4bb}", "\u{1f469}\u{200d}\u{1f4bb}");
         check("\u{7f}\u{85}\u{ffff}", "[U+007F][U+0085][U+FFFF]");
         check("", "");

@@ -27,7 +27,11 @@ fn one(page: &mut Page, fault: &Fault) {
         Some(_) => (" mended", "", "fixed"),
         None => ("", " open", fault.kind),
     };
-    let kind = if fault.mended.is_some() { format!("{} · ", fault.kind) } else { String::new() };
+    let kind = if fault.mended.is_some() {
+        format!("{} · ", fault.kind)
+    } else {
+        String::new()
+    };
     page.put(format_args!(
         "<details class=\"fault{class}\"{open}><summary><span class=\"tag\">{mark}</span> <b>{}.{}</b> <span class=\"note\">\
          {kind}step {}, attempt {}</span> <span class=\"why\">{}</span></summary>\n<div class=\"inner\">\n",
@@ -38,9 +42,20 @@ fn one(page: &mut Page, fault: &Fault) {
         esc(&excerpt(&fault.message.shown, LINE_CHARS)),
     ));
     page.whole(&fault.message);
-    lines(page, "Stack of the guest, innermost first", &fault.backtrace);
-    lines(page, "What it logged and wrote to its standard streams, at the end", &fault.log);
-    let digest = fault.digest.as_deref().map(|digest| format!(", component <code>{}</code>", esc(digest)));
+    lines(
+        page,
+        "Stack of the guest, innermost first",
+        &fault.backtrace,
+    );
+    lines(
+        page,
+        "What it logged and wrote to its standard streams, at the end",
+        &fault.log,
+    );
+    let digest = fault
+        .digest
+        .as_deref()
+        .map(|digest| format!(", component <code>{}</code>", esc(digest)));
     let mended = fault.mended.map(|by| format!(" Attempt {by} succeeded."));
     page.put(format_args!(
         "<p class=\"note\">{}, <a href=\"#a{}\">in the activity</a>, cause <code>{}</code>{}.{}</p>\n</div></details>\n",

@@ -31,24 +31,48 @@ pub(super) fn section(page: &mut Page, report: &Report) {
 }
 
 fn one(page: &mut Page, message: &Message) {
-    let from = if message.from.is_empty() { "outside" } else { &message.from };
-    page.put(format_args!("<li><div class=\"way\"><b>{}</b> <span class=\"arrow\">→</span> ", esc(from)));
+    let from = if message.from.is_empty() {
+        "outside"
+    } else {
+        &message.from
+    };
+    page.put(format_args!(
+        "<li><div class=\"way\"><b>{}</b> <span class=\"arrow\">→</span> ",
+        esc(from)
+    ));
     match &message.to {
-        None => page.put(format_args!("<span class=\"none\">not sent; kept in its memory</span>")),
+        None => page.put(format_args!(
+            "<span class=\"none\">not sent; kept in its memory</span>"
+        )),
         Some(to) if to.is_empty() => page.put(format_args!("<span class=\"none\">nobody</span>")),
         Some(to) => page.put(format_args!("{}", esc(&to.join(", ")))),
     }
-    page.put(format_args!(" <span class=\"label\">{}</span>", esc(&message.cause)));
+    page.put(format_args!(
+        " <span class=\"label\">{}</span>",
+        esc(&message.cause)
+    ));
     for lost in &message.lost {
         page.put(format_args!(" <span class=\"lost\">{}</span>", esc(lost)));
     }
     if let Some((time_ms, step)) = message.sent {
-        page.put(format_args!(" <span class=\"note\">step {step}, {}</span>", moment(time_ms)));
+        page.put(format_args!(
+            " <span class=\"note\">step {step}, {}</span>",
+            moment(time_ms)
+        ));
     }
-    page.put(format_args!(" <span class=\"note id\">{}</span></div>\n", esc(&message.id)));
+    page.put(format_args!(
+        " <span class=\"note id\">{}</span></div>\n",
+        esc(&message.id)
+    ));
     page.text(&message.text);
-    if let Some(data) = message.data.as_ref().filter(|data| data.shown != message.text.shown) {
-        page.put(format_args!("<div class=\"data\"><span class=\"note\">data</span> "));
+    if let Some(data) = message
+        .data
+        .as_ref()
+        .filter(|data| data.shown != message.text.shown)
+    {
+        page.put(format_args!(
+            "<div class=\"data\"><span class=\"note\">data</span> "
+        ));
         page.text(data);
         page.put(format_args!("</div>"));
     }

@@ -17,7 +17,15 @@ pub(super) fn head(page: &mut Page, report: &Report) {
         facts.status
     ));
     let sections = [
-        ("result", if facts.status == "done" { "Result" } else { "Newest output" }, report.result.is_some()),
+        (
+            "result",
+            if facts.status == "done" {
+                "Result"
+            } else {
+                "Newest output"
+            },
+            report.result.is_some(),
+        ),
         ("faults", "Faults", report.faults.all() > 0),
         ("timeline", "Timeline", report.attempts.all() > 0),
         ("activity", "Activity", report.attempts.all() > 0),
@@ -43,7 +51,9 @@ pub(super) fn summary(page: &mut Page, report: &Report) {
         esc(&facts.idea.shown)
     ));
     if !facts.troubles.is_empty() {
-        page.put(format_args!("<div class=\"trouble\"><h2>Why it stopped</h2>\n<ul>\n"));
+        page.put(format_args!(
+            "<div class=\"trouble\"><h2>Why it stopped</h2>\n<ul>\n"
+        ));
         for trouble in &facts.troubles {
             page.put(format_args!("<li>"));
             page.text(trouble);
@@ -52,8 +62,13 @@ pub(super) fn summary(page: &mut Page, report: &Report) {
         page.put(format_args!("</ul></div>\n"));
     }
     page.put(format_args!("<dl class=\"facts\">\n"));
-    let budget = facts.budget.map_or_else(|| "no limit".into(), |budget| format!("of {budget}"));
-    let saved = report.spending.iter().fold(Usd::ZERO, |sum, row| sum + row.used.saved);
+    let budget = facts
+        .budget
+        .map_or_else(|| "no limit".into(), |budget| format!("of {budget}"));
+    let saved = report
+        .spending
+        .iter()
+        .fold(Usd::ZERO, |sum, row| sum + row.used.saved);
     let served: u64 = report.spending.iter().map(|row| row.used.served).sum();
     let tokens: u64 = report.spending.iter().map(|row| row.used.tokens).sum();
     let steps = report.steps.all();
@@ -69,15 +84,35 @@ pub(super) fn summary(page: &mut Page, report: &Report) {
         page,
         "Steps",
         &grouped(steps),
-        &format!("{} is {}", if facts.status == "done" { "next" } else { "now" }, facts.step),
+        &format!(
+            "{} is {}",
+            if facts.status == "done" {
+                "next"
+            } else {
+                "now"
+            },
+            facts.step
+        ),
     );
-    let failed = format!("{} finished, {} failed", grouped(report.outcomes.finished), grouped(report.outcomes.failed));
+    let failed = format!(
+        "{} finished, {} failed",
+        grouped(report.outcomes.finished),
+        grouped(report.outcomes.failed)
+    );
     fact(page, "Attempts", &grouped(report.attempts.all()), &failed);
-    fact(page, "Messages", &grouped(report.messages.all()), &counted(report.roles.len(), "role", "roles"));
+    fact(
+        page,
+        "Messages",
+        &grouped(report.messages.all()),
+        &counted(report.roles.len(), "role", "roles"),
+    );
     page.put(format_args!("</dl>\n"));
     let span = facts.span_ms.map(|(first, last)| {
         let (from, to) = span((first, last));
-        format!(" From {from} to {to} UTC, {} in all.", duration(last - first))
+        format!(
+            " From {from} to {to} UTC, {} in all.",
+            duration(last - first)
+        )
     });
     page.put(format_args!(
         "<p class=\"note\">Run <code>{}</code>, lineage <code>{}</code>, checkpoint <code>{}</code>, saved in <code>{}</code>.{}</p>\n",
@@ -91,7 +126,9 @@ pub(super) fn summary(page: &mut Page, report: &Report) {
 }
 
 fn fact(page: &mut Page, name: &str, value: &str, note: &str) {
-    page.put(format_args!("<div><dt>{name}</dt><dd>{value}</dd><dd class=\"note\">{note}</dd></div>\n"));
+    page.put(format_args!(
+        "<div><dt>{name}</dt><dd>{value}</dd><dd class=\"note\">{note}</dd></div>\n"
+    ));
 }
 
 /// The team.
@@ -101,7 +138,10 @@ pub(super) fn picture(page: &mut Page, report: &Report) {
         Ok(svg) => {
             // Drawn by `graph::svg`, which escapes all names.
             debug_assert!(style_of(svg).is_some());
-            page.put(format_args!("<div class=\"scroll picture\" tabindex=\"0\">{}</div>\n", Seen(svg)));
+            page.put(format_args!(
+                "<div class=\"scroll picture\" tabindex=\"0\">{}</div>\n",
+                Seen(svg)
+            ));
         }
         Err(why) => page.put(format_args!("<p class=\"cut\">{}</p>\n", esc(why))),
     }

@@ -11,7 +11,11 @@ const LONG_CHARS: usize = 6_000;
 /// The newest output, where a role published any.
 pub(super) fn section(page: &mut Page, report: &Report) {
     let Some(output) = &report.result else { return };
-    let title = if report.facts.status == "done" { "Result" } else { "Newest output" };
+    let title = if report.facts.status == "done" {
+        "Result"
+    } else {
+        "Newest output"
+    };
     page.open("result", title, None);
     page.put(format_args!(
         "<p class=\"note\"><b>{}</b> <span class=\"label\">{}</span> <span class=\"id\">{}</span></p>\n",
@@ -20,8 +24,14 @@ pub(super) fn section(page: &mut Page, report: &Report) {
         esc(&output.id)
     ));
     text(page, output);
-    if let Some(data) = output.data.as_ref().filter(|data| data.shown != output.text.shown) {
-        page.put(format_args!("<div class=\"data\"><span class=\"note\">data</span> "));
+    if let Some(data) = output
+        .data
+        .as_ref()
+        .filter(|data| data.shown != output.text.shown)
+    {
+        page.put(format_args!(
+            "<div class=\"data\"><span class=\"note\">data</span> "
+        ));
         page.text(data);
         page.put(format_args!("</div>"));
     }
@@ -40,9 +50,18 @@ fn text(page: &mut Page, output: &Output) {
         page.whole(&output.text);
         return;
     }
-    let long = if shown.chars().count() > LONG_CHARS { " long" } else { "" };
-    page.put(format_args!("<div class=\"document{long}\" tabindex=\"0\">\n{}</div>\n", render(shown)));
-    page.put(format_args!("<details class=\"source\"><summary>As it was written</summary>"));
+    let long = if shown.chars().count() > LONG_CHARS {
+        " long"
+    } else {
+        ""
+    };
+    page.put(format_args!(
+        "<div class=\"document{long}\" tabindex=\"0\">\n{}</div>\n",
+        render(shown)
+    ));
+    page.put(format_args!(
+        "<details class=\"source\"><summary>As it was written</summary>"
+    ));
     page.whole(&output.text);
     page.put(format_args!("</details>\n"));
 }

@@ -50,11 +50,19 @@ fn one(page: &mut Page, state: &State, open: &str) {
         let others = counted(state.others, "more role", "more roles");
         page.put(format_args!(
             "<p class=\"note\">{others}{}</p>\n",
-            if state.silent { " with nothing to show" } else { "" }
+            if state.silent {
+                " with nothing to show"
+            } else {
+                ""
+            }
         ));
     }
     for (join, held) in &state.joins {
-        page.put(format_args!("<p>Join <b>{}</b> holds {}</p>\n", esc(join), esc(&held.join(", "))));
+        page.put(format_args!(
+            "<p>Join <b>{}</b> holds {}</p>\n",
+            esc(join),
+            esc(&held.join(", "))
+        ));
     }
     if !state.shared.is_empty() {
         page.put(format_args!("<h3>Shared</h3>\n<dl class=\"values\">\n"));
@@ -79,12 +87,19 @@ fn role(page: &mut Page, role: &RoleState) {
         page.put(format_args!("<ul class=\"mail\">\n"));
         for (from, label, text) in &role.mail {
             let from = if from.is_empty() { "outside" } else { from };
-            page.put(format_args!("<li><b>{}</b> <span class=\"label\">{}</span> ", esc(from), esc(label)));
+            page.put(format_args!(
+                "<li><b>{}</b> <span class=\"label\">{}</span> ",
+                esc(from),
+                esc(label)
+            ));
             page.text(text);
             page.put(format_args!("</li>\n"));
         }
         if role.more_mail > 0 {
-            page.put(format_args!("<li class=\"cut\">and {} more</li>\n", grouped(role.more_mail)));
+            page.put(format_args!(
+                "<li class=\"cut\">and {} more</li>\n",
+                grouped(role.more_mail)
+            ));
         }
         page.put(format_args!("</ul>\n"));
     }
@@ -103,19 +118,36 @@ fn role(page: &mut Page, role: &RoleState) {
 /// The lineages, and their checkpoints.
 pub(super) fn lineages(page: &mut Page, report: &Report) {
     let rows = &report.beside.checkpoints;
-    let shown: BTreeSet<&str> = report.states.iter().filter_map(|state| state.checkpoint.as_deref()).collect();
+    let shown: BTreeSet<&str> = report
+        .states
+        .iter()
+        .filter_map(|state| state.checkpoint.as_deref())
+        .collect();
     // Only to what is on the page.
     let link = |id: &str| match shown.contains(id) {
         true => format!("<a href=\"#s-{}\">{}</a>", esc(id), esc(id)),
         false => esc(id).to_string(),
     };
-    page.open("lineages", "Lineages", Some(report.beside.lineages.len().max(1)));
+    page.open(
+        "lineages",
+        "Lineages",
+        Some(report.beside.lineages.len().max(1)),
+    );
     for lineage in &report.beside.lineages {
-        let own: Vec<&CheckpointRow> = rows.iter().filter(|row| row.lineage == lineage.name).collect();
-        let from =
-            own.first().and_then(|row| row.parent.as_ref()).filter(|parent| rows.iter().any(|row| row.id == **parent));
+        let own: Vec<&CheckpointRow> = rows
+            .iter()
+            .filter(|row| row.lineage == lineage.name)
+            .collect();
+        let from = own
+            .first()
+            .and_then(|row| row.parent.as_ref())
+            .filter(|parent| rows.iter().any(|row| row.id == **parent));
         let left = from.map(|from| format!(", left at {}", link(&from.0)));
-        let current = if lineage.current { " <span class=\"tag\">current</span>" } else { "" };
+        let current = if lineage.current {
+            " <span class=\"tag\">current</span>"
+        } else {
+            ""
+        };
         page.put(format_args!(
             "<p><b>{}</b>{current} <span class=\"note\">{}, {}{}</span></p>\n",
             esc(&lineage.name),
@@ -126,7 +158,10 @@ pub(super) fn lineages(page: &mut Page, report: &Report) {
     }
     let newest = rows.len().saturating_sub(MAX_CHECKPOINTS);
     if newest > 0 {
-        page.put(format_args!("<p class=\"cut\">The first {} checkpoints are left out.</p>\n", grouped(newest)));
+        page.put(format_args!(
+            "<p class=\"cut\">The first {} checkpoints are left out.</p>\n",
+            grouped(newest)
+        ));
     }
     page.put(format_args!(
         "<details><summary>{}</summary>\n<div class=\"scroll\" tabindex=\"0\"><table>\n<thead><tr><th>Checkpoint<th>Lineage<th>Parent\

@@ -18,7 +18,9 @@ pub(super) fn moment(time_ms: i64) -> String {
 fn moment_to(time_ms: i64, fine: bool) -> String {
     let full = rfc3339(time_ms);
     let (date, rest) = full.split_once('T').unwrap_or((&full, ""));
-    let clock = rest.get(..if fine { FINE_CLOCK } else { CLOCK }).unwrap_or(rest);
+    let clock = rest
+        .get(..if fine { FINE_CLOCK } else { CLOCK })
+        .unwrap_or(rest);
     format!("<time datetime=\"{full}\" title=\"{full}\">{date} {clock}</time>")
 }
 
@@ -43,7 +45,11 @@ pub(super) fn duration(ms: i64) -> String {
 
 /// Money; nothing for none.
 pub(super) fn money(usd: Usd) -> String {
-    if usd == Usd::ZERO { "–".into() } else { usd.to_string() }
+    if usd == Usd::ZERO {
+        "–".into()
+    } else {
+        usd.to_string()
+    }
 }
 
 /// A number in groups of three digits.
@@ -61,7 +67,11 @@ pub(super) fn grouped(number: impl TryInto<u64>) -> String {
 
 /// So many of something.
 pub(super) fn counted(number: usize, one: &str, many: &str) -> String {
-    format!("{} {}", grouped(number), if number == 1 { one } else { many })
+    format!(
+        "{} {}",
+        grouped(number),
+        if number == 1 { one } else { many }
+    )
 }
 
 #[cfg(test)]
@@ -72,7 +82,10 @@ mod tests {
     fn a_short_span_is_shown_to_the_millisecond() {
         let ends = |from, to| {
             let (from, to) = span((from, to));
-            (from.contains(" 00:00:01</time>"), to.contains(".480</time>"))
+            (
+                from.contains(" 00:00:01</time>"),
+                to.contains(".480</time>"),
+            )
         };
         assert_eq!(ends(1_000, 1_480), (false, true));
         assert_eq!(ends(1_000, 11_480), (true, false));

@@ -37,26 +37,52 @@ pub(super) fn section(page: &mut Page, report: &Report) {
     }
     page.open("timeline", "Timeline", None);
     let bars = &all[all.len().saturating_sub(MAX_BARS)..];
-    let first = bars.iter().map(|bar| bar.events.0).min().unwrap_or_default();
-    let lanes: Vec<usize> = bars.iter().map(|bar| bar.role).collect::<BTreeSet<_>>().into_iter().collect();
+    let first = bars
+        .iter()
+        .map(|bar| bar.events.0)
+        .min()
+        .unwrap_or_default();
+    let lanes: Vec<usize> = bars
+        .iter()
+        .map(|bar| bar.role)
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .collect();
     if report.attempts.all() > bars.len() {
         let (drawn, all) = (grouped(bars.len()), grouped(report.attempts.all()));
-        page.put(format_args!("<p class=\"cut\">Showing the newest {drawn} of {all} attempts.</p>\n"));
+        page.put(format_args!(
+            "<p class=\"cut\">Showing the newest {drawn} of {all} attempts.</p>\n"
+        ));
     }
     if lanes.len() > MAX_LANES {
         let (drawn, all) = (grouped(MAX_LANES), grouped(lanes.len()));
-        page.put(format_args!("<p class=\"cut\">Showing {drawn} of the {all} roles that were active.</p>\n"));
+        page.put(format_args!(
+            "<p class=\"cut\">Showing {drawn} of the {all} roles that were active.</p>\n"
+        ));
     }
     let lanes = &lanes[..lanes.len().min(MAX_LANES)];
-    let steps: Vec<&Step> = report.steps.iter().filter(|step| step.at + 1 >= first).collect();
-    let marks: Vec<&Mark> = report.marks.iter().filter(|mark| mark.at + 2 >= first).collect();
+    let steps: Vec<&Step> = report
+        .steps
+        .iter()
+        .filter(|step| step.at + 1 >= first)
+        .collect();
+    let marks: Vec<&Mark> = report
+        .marks
+        .iter()
+        .filter(|mark| mark.at + 2 >= first)
+        .collect();
     let scale = Scale::of(bars, &steps, &marks);
     let width = scale.width + TAIL;
     let high = HEAD + LANE * lanes.len() as f64 + FOOT;
 
-    page.put(format_args!("<div class=\"timeline\"><ul class=\"lanes\" aria-hidden=\"true\">\n"));
+    page.put(format_args!(
+        "<div class=\"timeline\"><ul class=\"lanes\" aria-hidden=\"true\">\n"
+    ));
     for lane in lanes {
-        page.put(format_args!("<li><span>{}</span></li>\n", esc(&excerpt(&report.roles[*lane], 22))));
+        page.put(format_args!(
+            "<li><span>{}</span></li>\n",
+            esc(&excerpt(&report.roles[*lane], 22))
+        ));
     }
     page.put(format_args!(
         "</ul><div class=\"scroll\" tabindex=\"0\"><svg role=\"img\" aria-label=\"What roles did in time\" width=\"{width:.0}\" \
@@ -65,13 +91,20 @@ pub(super) fn section(page: &mut Page, report: &Report) {
     for place in 0..lanes.len() {
         let y = HEAD + LANE * place as f64;
         let class = if place % 2 == 0 { "lane" } else { "lane odd" };
-        page.put(format_args!("<rect class=\"{class}\" y=\"{y}\" width=\"100%\" height=\"{LANE}\"/>\n"));
+        page.put(format_args!(
+            "<rect class=\"{class}\" y=\"{y}\" width=\"100%\" height=\"{LANE}\"/>\n"
+        ));
     }
     draw_steps(page, &steps, &scale, high);
     draw_marks(page, &marks, &scale, high);
     for bar in bars {
         if let Some(lane) = lanes.iter().position(|lane| *lane == bar.role) {
-            draw_bar(page, bar, &scale, HEAD + LANE * lane as f64 + (LANE - BAR) / 2.0);
+            draw_bar(
+                page,
+                bar,
+                &scale,
+                HEAD + LANE * lane as f64 + (LANE - BAR) / 2.0,
+            );
         }
     }
     page.put(format_args!("</svg></div></div>\n"));
@@ -100,7 +133,10 @@ impl Scale {
             let end = events.entry(bar.events.1).or_insert((bar.span_ms.1, 26.0));
             end.1 = end.1.max(26.0);
         }
-        let mut scale = Self { at: BTreeMap::new(), width: 0.0 };
+        let mut scale = Self {
+            at: BTreeMap::new(),
+            width: 0.0,
+        };
         let mut before = events.values().next().map_or(0, |event| event.0);
         for (event, (time_ms, least)) in events {
             scale.width += wide(time_ms - before).max(least);
@@ -128,10 +164,16 @@ fn draw_steps(page: &mut Page, steps: &[&Step], scale: &Scale, high: f64) {
     let mut free = 0.0;
     for step in steps {
         let x = scale.x(step.at);
-        page.put(format_args!("<path class=\"stepline\" d=\"M{x:.1} {HEAD}V{:.1}\"/>", high - FOOT));
+        page.put(format_args!(
+            "<path class=\"stepline\" d=\"M{x:.1} {HEAD}V{:.1}\"/>",
+            high - FOOT
+        ));
         if x >= free {
             let label = format!("step {}", step.number);
-            page.put(format_args!("<text class=\"steplabel\" x=\"{:.1}\" y=\"17\">{label}</text>", x + 3.0));
+            page.put(format_args!(
+                "<text class=\"steplabel\" x=\"{:.1}\" y=\"17\">{label}</text>",
+                x + 3.0
+            ));
             free = x + CHAR * (label.len() as f64 + 2.0);
         }
         page.put(format_args!("\n"));
@@ -157,7 +199,11 @@ fn draw_marks(page: &mut Page, marks: &[&Mark], scale: &Scale, high: f64) {
         ));
         if let Some(row) = free.iter().position(|free| x >= *free) {
             let y = high - FOOT + 17.0 + 15.0 * row as f64;
-            page.put(format_args!("<text x=\"{:.1}\" y=\"{y:.1}\">{}</text>", x + 2.0, esc(&text)));
+            page.put(format_args!(
+                "<text x=\"{:.1}\" y=\"{y:.1}\">{}</text>",
+                x + 2.0,
+                esc(&text)
+            ));
             free[row] = x + CHAR * (text.chars().count() as f64 + 2.0);
         }
         page.put(format_args!("</g>\n"));
@@ -177,12 +223,25 @@ fn draw_bar(page: &mut Page, bar: &Attempt, scale: &Scale, y: f64) {
         esc(&bar.action),
         bar.number
     ));
-    let again = if bar.number > 1 { format!(" #{}", bar.number) } else { String::new() };
+    let again = if bar.number > 1 {
+        format!(" #{}", bar.number)
+    } else {
+        String::new()
+    };
     let whole = format!("{mark} {}{again}", bar.action);
     let fits = ((wide - 5.0) / CHAR).max(0.0) as usize;
-    let text = if fits >= 4 { excerpt(&whole, fits.min(40)) } else { mark.to_owned() };
+    let text = if fits >= 4 {
+        excerpt(&whole, fits.min(40))
+    } else {
+        mark.to_owned()
+    };
     if wide >= 14.0 {
-        page.put(format_args!("<text x=\"{:.1}\" y=\"{:.1}\">{}</text>", from + 4.0, y + 15.0, esc(&text)));
+        page.put(format_args!(
+            "<text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+            from + 4.0,
+            y + 15.0,
+            esc(&text)
+        ));
     }
     page.put(format_args!("</a>\n"));
 }
@@ -191,10 +250,22 @@ fn legend(page: &mut Page, bars: &[&Attempt]) {
     page.put(format_args!("<p class=\"legend\">"));
     for end in bars.iter().map(|bar| bar.end).collect::<BTreeSet<End>>() {
         let (class, name, mark) = look(end);
-        page.put(format_args!("<span class=\"{class}\"><i>{mark}</i> {name}</span> "));
+        page.put(format_args!(
+            "<span class=\"{class}\"><i>{mark}</i> {name}</span> "
+        ));
     }
-    let from = bars.iter().map(|bar| bar.span_ms.0).min().unwrap_or_default();
-    let to = bars.iter().map(|bar| bar.span_ms.1).max().unwrap_or_default();
+    let from = bars
+        .iter()
+        .map(|bar| bar.span_ms.0)
+        .min()
+        .unwrap_or_default();
+    let to = bars
+        .iter()
+        .map(|bar| bar.span_ms.1)
+        .max()
+        .unwrap_or_default();
     let (from, to) = span((from, to));
-    page.put(format_args!("<span class=\"note\">{from} – {to}; long times are compressed.</span></p>\n"));
+    page.put(format_args!(
+        "<span class=\"note\">{from} – {to}; long times are compressed.</span></p>\n"
+    ));
 }

@@ -87,7 +87,11 @@ enum Seen {
 type Asked<T> = Result<T, HostError>;
 
 impl Files {
-    pub(in crate::sandbox) fn new(grants: &[DirGrant], view: &Arc<View>, gateway: Option<Gateway>) -> Self {
+    pub(in crate::sandbox) fn new(
+        grants: &[DirGrant],
+        view: &Arc<View>,
+        gateway: Option<Gateway>,
+    ) -> Self {
         let granted = |grant: &DirGrant| Granted {
             tree: Arc::new(Tree::of(&view.base, &grant.host)),
             root: Arc::new(Root::without(grant.host.clone(), view.own.clone())),
@@ -95,13 +99,28 @@ impl Files {
         };
         let grants = grants.iter().map(granted).collect();
         let (changes, blobs) = (BTreeMap::new(), Blobs::new());
-        Self { grants, view: Arc::clone(view), gateway, changes, blobs, bytes: 0, stage: None }
+        Self {
+            grants,
+            view: Arc::clone(view),
+            gateway,
+            changes,
+            blobs,
+            bytes: 0,
+            stage: None,
+        }
     }
 
     /// What the host itself saves, where that lies in what the guest reaches.
     pub(in crate::sandbox) fn own(&self) -> Own {
-        let is_reached = self.grants.iter().any(|granted| granted.root.is_beside_own());
-        if is_reached { self.view.own.clone() } else { Own::default() }
+        let is_reached = self
+            .grants
+            .iter()
+            .any(|granted| granted.root.is_beside_own());
+        if is_reached {
+            self.view.own.clone()
+        } else {
+            Own::default()
+        }
     }
 
     /// The bytes of a file.
@@ -126,24 +145,37 @@ impl Files {
         self.afford(content.len() as u64)?;
         let seen = self.look(&place).await?;
         match seen {
-            Seen::Directory => return Err(place.error("write", &io::ErrorKind::IsADirectory.into())),
+            Seen::Directory => {
+                return Err(place.error("write", &io::ErrorKind::IsADirectory.into()));
+            }
             Seen::Other => return Err(place.linked()),
             Seen::Absent | Seen::Blob(_) | Seen::File(_) => {}
         }
-        let mut above: Vec<Place> = place.inside.ancestors().skip(1).map(|inside| place.at(inside)).collect();
+        let mut above: Vec<Place> = place
+            .inside
+            .ancestors()
+            .skip(1)
+            .map(|inside| place.at(inside))
+            .collect();
         // The directory itself is there, or is made, unless something else lies there.
         let of_all = above.pop();
-        if of_all.is_some_and(|of_all| matches!(self.decided(&of_all.name), Some(Content::File { .. })))
+        if of_all
+            .is_some_and(|of_all| matches!(self.decided(&of_all.name), Some(Content::File { .. })))
             || !place.root.may_be()
         {
-            return Err(place.invalid(&format!("does not lie in a directory: `{}` is none", place.guest)));
+            return Err(place.invalid(&format!(
+                "does not lie in a directory: `{}` is none",
+                place.guest
+            )));
         }
         for place in above.into_iter().rev() {
             match self.look(&place).await? {
                 Seen::Directory => {}
                 Seen::Absent => self.change(&place, Content::Absent, Content::Directory)?,
                 Seen::Other => return Err(place.linked()),
-                Seen::Blob(_) | Seen::File(_) => return Err(place.invalid("does not lie in a directory")),
+                Seen::Blob(_) | Seen::File(_) => {
+                    return Err(place.invalid("does not lie in a directory"));
+                }
             }
         }
         let old = match &seen {
@@ -153,7 +185,12 @@ impl Files {
         self.fits(&place, content.len() as u64, old).await?;
         if self.stage.is_some() {
             let at = place;
-            return aside(move || at.root.put(&at.inside, &content).map_err(|e| at.error("write", &e))).await;
+            return aside(move || {
+                at.root
+                    .put(&at.inside, &content)
+                    .map_err(|e| at.error("write", &e))
+            })
+            .await;
         }
         let before = self.before(&place, seen).await?;
         let after = self.keep(content.into());
@@ -176,7 +213,13 @@ impl Files {
             Seen::Directory | Seen::Blob(_) | Seen::File(_) => {}
         }
         if self.stage.is_some() {
-            return aside(move || place.root.remove(&place.inside).map_err(|e| place.error("remove", &e))).await;
+            return aside(move || {
+                place
+                    .root
+                    .remove(&place.inside)
+                    .map_err(|e| place.error("remove", &e))
+            })
+            .await;
         }
         let before = self.before(&place, seen).await?;
         self.change(&place, before, Content::Absent)
@@ -195,10 +238,17 @@ impl Files {
     /// What the attempt did, by path, and the bytes that belong to it.
     fn take(&mut self) -> (Vec<FileChange>, Blobs) {
         let changes = std::mem::take(&mut self.changes).into_iter();
-        let changes = changes.map(|(path, Change { before, after })| FileChange { path, before, after });
+        let changes = changes.map(|(path, Change { before, after })| FileChange {
+            path,
+            before,
+            after,
+        });
         let changes: Vec<FileChange> = changes.filter(FileChange::is_one).collect();
-        let needed: BTreeSet<_> =
-            changes.iter().flat_map(|change| [&change.before, &change.after]).filter_map(Content::digest).collect();
+        let needed: BTreeSet<_> = changes
+            .iter()
+            .flat_map(|change| [&change.before, &change.after])
+            .filter_map(Content::digest)
+            .collect();
         let mut blobs = std::mem::take(&mut self.blobs);
         blobs.retain(|digest, _| needed.contains(digest));
         (changes, blobs)
@@ -206,10 +256,18 @@ impl Files {
 
     /// Whether a directory that is capped can take a file of this length in the place of the old one.
     async fn fits(&self, place: &Place, length: u64, old: u64) -> Asked<()> {
-        let Some(limit) = place.max_bytes else { return Ok(()) };
-        let below = self.changes.iter().filter(|(path, _)| place.tree.inside(path).is_some());
+        let Some(limit) = place.max_bytes else {
+            return Ok(());
+        };
+        let below = self
+            .changes
+            .iter()
+            .filter(|(path, _)| place.tree.inside(path).is_some());
         let (gone, come) = below.fold((old, length), |(gone, come), (_, change)| {
-            (gone.saturating_add(size(&change.before)), come.saturating_add(size(&change.after)))
+            (
+                gone.saturating_add(size(&change.before)),
+                come.saturating_add(size(&change.after)),
+            )
         });
         let (at, view, staged) = (place.clone(), Arc::clone(&self.view), self.stage.is_some());
         aside(move || {
@@ -222,22 +280,36 @@ impl Files {
                 Some(size(content).saturating_sub(lies))
             };
             let count = || {
-                let awaited = view.files.iter().filter_map(awaited).fold(0, u64::saturating_add);
+                let awaited = view
+                    .files
+                    .iter()
+                    .filter_map(awaited)
+                    .fold(0, u64::saturating_add);
                 Ok(at.root.held()?.saturating_add(awaited))
             };
             // Nothing else that an attempt may see changes while it is at work, but for copies that were made for it.
-            let held = if staged { count() } else { at.root.counted(count) };
+            let held = if staged {
+                count()
+            } else {
+                at.root.counted(count)
+            };
             let held = held.map_err(|e| at.error("write", &e))?;
-            quota::check(held.saturating_add(come).saturating_sub(gone), limit).map_err(|e| at.error("write", &e))
+            quota::check(held.saturating_add(come).saturating_sub(gone), limit)
+                .map_err(|e| at.error("write", &e))
         })
         .await
     }
 
     fn change(&mut self, place: &Place, before: Content, after: Content) -> Asked<()> {
         if self.changes.len() >= CHANGES && !self.changes.contains_key(&place.name) {
-            return Err(place.invalid(&format!("is one too many: an action changes at most {CHANGES} paths")));
+            return Err(place.invalid(&format!(
+                "is one too many: an action changes at most {CHANGES} paths"
+            )));
         }
-        let change = self.changes.entry(place.name.clone()).or_insert(Change { before, after: Content::Absent });
+        let change = self.changes.entry(place.name.clone()).or_insert(Change {
+            before,
+            after: Content::Absent,
+        });
         change.after = after;
         Ok(())
     }
@@ -272,7 +344,10 @@ impl Files {
     fn keep(&mut self, bytes: Arc<[u8]>) -> Content {
         let (digest, length) = (digest_of(&bytes), bytes.len() as u64);
         self.blobs.insert(digest.clone(), bytes);
-        Content::File { digest, bytes: length }
+        Content::File {
+            digest,
+            bytes: length,
+        }
     }
 
     async fn blob(&self, content: &Content) -> Option<Arc<[u8]>> {
@@ -288,7 +363,10 @@ impl Files {
 
     /// What lies at a place over the disk, if anything was decided for it.
     fn decided(&self, name: &str) -> Option<&Content> {
-        self.changes.get(name).map(|change| &change.after).or_else(|| self.view.files.get(name))
+        self.changes
+            .get(name)
+            .map(|change| &change.after)
+            .or_else(|| self.view.files.get(name))
     }
 
     async fn look(&self, place: &Place) -> Asked<Seen> {
@@ -310,7 +388,8 @@ impl Files {
             return Ok(Seen::Absent);
         }
         let at = place.clone();
-        let found = aside(move || at.root.look(&at.inside).map_err(|e| at.error("open", &e))).await?;
+        let found =
+            aside(move || at.root.look(&at.inside).map_err(|e| at.error("open", &e))).await?;
         Ok(match found {
             Found::Absent => Seen::Absent,
             Found::Directory => Seen::Directory,
@@ -323,20 +402,36 @@ impl Files {
     async fn names(&self, place: &Place) -> Asked<Vec<String>> {
         let at = place.clone();
         let on_disk = aside(move || match at.root.names(&at.inside, LIST_NAMES + 1) {
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                ) =>
+            {
                 Ok(Vec::new())
             }
             names => names.map_err(|e| at.error("list", &e)),
         });
-        let mut names: BTreeMap<String, bool> =
-            on_disk.await?.into_iter().map(|(name, found)| (name, found == Found::Directory)).collect();
+        let mut names: BTreeMap<String, bool> = on_disk
+            .await?
+            .into_iter()
+            .map(|(name, found)| (name, found == Found::Directory))
+            .collect();
         let directory = place.inside.to_string_lossy();
         let decided = self.view.files.iter();
-        let decided = decided.chain(self.changes.iter().map(|(path, change)| (path, &change.after)));
+        let decided = decided.chain(
+            self.changes
+                .iter()
+                .map(|(path, change)| (path, &change.after)),
+        );
         for (path, content) in decided {
             let inside = place.tree.inside(path);
-            let below = inside.as_deref().and_then(|inside| within(&directory, inside));
-            let Some(name) = below.filter(|rest| !rest.is_empty() && !rest.contains('/')) else { continue };
+            let below = inside
+                .as_deref()
+                .and_then(|inside| within(&directory, inside));
+            let Some(name) = below.filter(|rest| !rest.is_empty() && !rest.contains('/')) else {
+                continue;
+            };
             match content {
                 Content::Absent => names.remove(name),
                 Content::Directory => names.insert(name.into(), true),
@@ -362,7 +457,9 @@ async fn on_disk(place: Place, limit: u64) -> Asked<Vec<u8>> {
     aside(move || match place.root.read(&place.inside, limit) {
         Ok(Some(content)) => Ok(content),
         Ok(None) => Err(place.too_large(limit)),
-        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Err(place.invalid("is not a regular file")),
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+            Err(place.invalid("is not a regular file"))
+        }
         Err(error) => Err(place.error("read", &error)),
     })
     .await
@@ -376,7 +473,10 @@ pub(in crate::sandbox) async fn aside<T: Send + 'static>(
         Ok(result) => result,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            Err(_) => Err(HostError::new(HostErrorKind::Upstream, "the run is being stopped")),
+            Err(_) => Err(HostError::new(
+                HostErrorKind::Upstream,
+                "the run is being stopped",
+            )),
         },
     }
 }

@@ -12,7 +12,9 @@ use super::super::limits::bytes;
 use super::MANY;
 use crate::gateway::{Answer, Ask};
 use crate::plugin::http::{Carried, permit};
-use crate::services::http::{BODY_BYTES, HEADERS_BYTES, Header, KEY_HEADER, Request, Response, URL_BYTES};
+use crate::services::http::{
+    BODY_BYTES, HEADERS_BYTES, Header, KEY_HEADER, Request, Response, URL_BYTES,
+};
 
 /// The longest idempotency key; services take 64 to 255 characters.
 const KEY_BYTES: usize = 255;
@@ -27,59 +29,111 @@ fn unmakeable(what: &str) -> types::HostError {
 
 /// A request that can be made.
 fn read(request: wit::Request) -> Asked<Request> {
-    let wit::Request { method, url, headers, body, secrets, timeout_ms, idempotency_key } = request;
+    let wit::Request {
+        method,
+        url,
+        headers,
+        body,
+        secrets,
+        timeout_ms,
+        idempotency_key,
+    } = request;
     let wrong = |what: String| unmakeable(&what);
-    let known = (1..=16).contains(&method.len()) && method.bytes().all(|byte| byte.is_ascii_uppercase());
+    let known =
+        (1..=16).contains(&method.len()) && method.bytes().all(|byte| byte.is_ascii_uppercase());
     if !known || matches!(method.as_str(), "CONNECT" | "TRACE") {
         let method: String = method.chars().take(32).collect();
-        return Err(wrong(format!("`{method}` is not a method that can be asked for; methods are upper case: `GET`")));
+        return Err(wrong(format!(
+            "`{method}` is not a method that can be asked for; methods are upper case: `GET`"
+        )));
     }
     if url.len() > URL_BYTES {
-        return Err(wrong(format!("its address has {} bytes, at most {URL_BYTES} are sent", url.len())));
+        return Err(wrong(format!(
+            "its address has {} bytes, at most {URL_BYTES} are sent",
+            url.len()
+        )));
     }
-    let mut url = Url::parse(&url).map_err(|error| wrong(format!("its address cannot be read: {error}")))?;
+    let mut url =
+        Url::parse(&url).map_err(|error| wrong(format!("its address cannot be read: {error}")))?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(wrong(format!("its address has the scheme `{}`; `http` and `https` are known", url.scheme())));
+        return Err(wrong(format!(
+            "its address has the scheme `{}`; `http` and `https` are known",
+            url.scheme()
+        )));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(wrong("its address holds credentials; put them into a header, by the name of a secret".into()));
+        return Err(wrong(
+            "its address holds credentials; put them into a header, by the name of a secret".into(),
+        ));
     }
     url.set_fragment(None);
-    if let Some(length) = body.as_ref().map(Vec::len).filter(|length| *length > BODY_BYTES) {
+    if let Some(length) = body
+        .as_ref()
+        .map(Vec::len)
+        .filter(|length| *length > BODY_BYTES)
+    {
         let (length, limit) = (bytes(length as u64), bytes(BODY_BYTES as u64));
-        return Err(wrong(format!("its body has {length}, at most {limit} are sent")));
+        return Err(wrong(format!(
+            "its body has {length}, at most {limit} are sent"
+        )));
     }
     if secrets.len() > SECRETS {
-        return Err(wrong(format!("it names {} secrets, at most {SECRETS} are put in", secrets.len())));
+        return Err(wrong(format!(
+            "it names {} secrets, at most {SECRETS} are put in",
+            secrets.len()
+        )));
     }
     let (headers, named_key) = read_headers(headers)?;
     let key = idempotency_key.or(named_key);
     if key.as_ref().is_some_and(|key| !is_key(key)) {
-        return Err(wrong(format!("an idempotency key has 1 to {KEY_BYTES} printable ASCII characters")));
+        return Err(wrong(format!(
+            "an idempotency key has 1 to {KEY_BYTES} printable ASCII characters"
+        )));
     }
-    Ok(Request { method, url, headers, body, secrets, key, timeout_ms })
+    Ok(Request {
+        method,
+        url,
+        headers,
+        body,
+        secrets,
+        key,
+        timeout_ms,
+    })
 }
 
 fn is_key(key: &str) -> bool {
-    (1..=KEY_BYTES).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ')
+    (1..=KEY_BYTES).contains(&key.len())
+        && key
+            .bytes()
+            .all(|byte| byte.is_ascii_graphic() || byte == b' ')
 }
 
 /// The headers; the key, if one is among them, apart.
 fn read_headers(given: Vec<wit::Header>) -> Asked<(Vec<Header>, Option<String>)> {
     let wrong = |what: String| Err(unmakeable(&what));
-    let length: usize = given.iter().map(|header| header.name.len() + header.value.len()).sum();
+    let length: usize = given
+        .iter()
+        .map(|header| header.name.len() + header.value.len())
+        .sum();
     if length > HEADERS_BYTES {
-        return wrong(format!("its headers have {length} bytes, at most {HEADERS_BYTES} are sent"));
+        return wrong(format!(
+            "its headers have {length} bytes, at most {HEADERS_BYTES} are sent"
+        ));
     }
     let mut headers = Vec::new();
     let mut key = None;
     for wit::Header { name, value } in given {
         let name = name.to_ascii_lowercase();
         if HeaderName::from_bytes(name.as_bytes()).is_err() {
-            return wrong(format!("`{}` is not the name of a header", name.escape_debug()));
+            return wrong(format!(
+                "`{}` is not the name of a header",
+                name.escape_debug()
+            ));
         }
         if HeaderValue::from_str(&value).is_err() {
-            return wrong(format!("the header `{name}` has a value with characters that no header can carry"));
+            return wrong(format!(
+                "the header `{name}` has a value with characters that no header can carry"
+            ));
         }
         match name == KEY_HEADER {
             true => key = Some(value),
@@ -90,18 +144,37 @@ fn read_headers(given: Vec<wit::Header>) -> Asked<(Vec<Header>, Option<String>)>
 }
 
 fn response(response: Response) -> wit::Response {
-    let header = |header: Header| wit::Header { name: header.name, value: header.value };
+    let header = |header: Header| wit::Header {
+        name: header.name,
+        value: header.value,
+    };
     let headers = response.headers.into_iter().map(header).collect();
-    wit::Response { status: response.status, headers, body: response.body }
+    wit::Response {
+        status: response.status,
+        headers,
+        body: response.body,
+    }
 }
 
 impl Ctx {
     /// A request that can be made and is granted.
     fn granted(&mut self, request: wit::Request) -> Asked<Request> {
         let request = read(request)?;
-        let headers: Vec<&str> = request.headers.iter().map(|header| header.name.as_str()).collect();
-        let carried = Carried { secrets: &request.secrets, headers: &headers };
-        let granted = permit(&self.capabilities.http, &request.method, &request.url, carried);
+        let headers: Vec<&str> = request
+            .headers
+            .iter()
+            .map(|header| header.name.as_str())
+            .collect();
+        let carried = Carried {
+            secrets: &request.secrets,
+            headers: &headers,
+        };
+        let granted = permit(
+            &self.capabilities.http,
+            &request.method,
+            &request.url,
+            carried,
+        );
         granted.map_err(|refusal| self.deny(Grant::Http, refusal.to_string()))?;
         Ok(request)
     }
@@ -115,12 +188,21 @@ impl Ctx {
         let mut granted = Vec::new();
         let mut refusals = Vec::new();
         for request in requests {
-            refusals.push(self.granted(request).map(|request| granted.push(request)).err());
+            refusals.push(
+                self.granted(request)
+                    .map(|request| granted.push(request))
+                    .err(),
+            );
         }
         let mut responses = Vec::new();
         if !granted.is_empty() {
             match self.ask(function, Ask::Fetch(granted)).await? {
-                None => return Ok(refusals.iter().map(|_| Err(undescribed(function))).collect()),
+                None => {
+                    return Ok(refusals
+                        .iter()
+                        .map(|_| Err(undescribed(function)))
+                        .collect());
+                }
                 Some(Answer::Responses(answered)) => responses = answered,
                 Some(other) => unexpected(function, &other),
             }
@@ -147,13 +229,19 @@ impl wit::Host for Ctx {
         Ok(responses.pop().expect("one request has one response"))
     }
 
-    async fn fetch_many(&mut self, requests: Vec<wit::Request>) -> wasmtime::Result<Vec<Asked<wit::Response>>> {
+    async fn fetch_many(
+        &mut self,
+        requests: Vec<wit::Request>,
+    ) -> wasmtime::Result<Vec<Asked<wit::Response>>> {
         // Each request is a call: asking for many at once must not be a way around the limit.
         let count = u32::try_from(requests.len()).unwrap_or(u32::MAX).max(1);
         self.count("http.fetch-many", count)?;
         if requests.len() > MANY {
             let message = format!("asked for {count} responses at once; at most {MANY} are given");
-            return Ok(requests.iter().map(|_| Err(invalid(message.clone()))).collect());
+            return Ok(requests
+                .iter()
+                .map(|_| Err(invalid(message.clone())))
+                .collect());
         }
         self.fetch_all("http.fetch-many", requests).await
     }

@@ -23,9 +23,9 @@ impl env::Host for Ctx {
                 Ok(Ok(Some(value)))
             }
             Err(std::env::VarError::NotPresent) => Ok(Ok(None)),
-            Err(std::env::VarError::NotUnicode(_)) => {
-                Ok(Err(invalid(format!("cannot read the variable `{name}`: it is not UTF-8"))))
-            }
+            Err(std::env::VarError::NotUnicode(_)) => Ok(Err(invalid(format!(
+                "cannot read the variable `{name}`: it is not UTF-8"
+            )))),
         }
     }
 }

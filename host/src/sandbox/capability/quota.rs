@@ -45,10 +45,17 @@ pub(super) fn is_too_deep(inside: &Path) -> bool {
 
 /// Says so.
 pub(super) fn too_deep() -> io::Error {
-    io::Error::new(io::ErrorKind::QuotaExceeded, format!("the directory is nested deeper than {LEVELS} levels"))
+    io::Error::new(
+        io::ErrorKind::QuotaExceeded,
+        format!("the directory is nested deeper than {LEVELS} levels"),
+    )
 }
 
-fn held_below((dir, without): (&Dir, Option<&Path>), entries: &mut usize, levels: usize) -> io::Result<u64> {
+fn held_below(
+    (dir, without): (&Dir, Option<&Path>),
+    entries: &mut usize,
+    levels: usize,
+) -> io::Result<u64> {
     let mut sum = 0u64;
     for entry in dir.entries()? {
         let entry = entry?;

@@ -75,7 +75,8 @@ impl Wasi {
         (opened, own): (Opened, Own),
     ) -> Self {
         // Streams of their own: who sees what a guest takes for insecure knows nothing of the rest.
-        let seeds = ["random", "insecure", "insecure-seed"].map(|stream| sha256(format!("{seed}/wasi/{stream}")));
+        let seeds = ["random", "insecure", "insecure-seed"]
+            .map(|stream| sha256(format!("{seed}/wasi/{stream}")));
         let streams = [Level::Info, Level::Warn].map(|level| Lines::new(level, log));
         let mut builder = WasiCtxBuilder::new();
         builder
@@ -104,20 +105,34 @@ impl Wasi {
                 let _ = std::fs::create_dir_all(&dir.host);
             }
             if let Err(error) = builder.preopened_dir(&dir.host, &dir.guest, perms) {
-                tracing::warn!("cannot open the granted directory `{}`: {error:#}", dir.host.display());
+                tracing::warn!(
+                    "cannot open the granted directory `{}`: {error:#}",
+                    dir.host.display()
+                );
             }
         }
         let mut table = ResourceTable::new();
         table.set_max_capacity(HANDLES);
         let mut ctx = builder.build();
-        let mut files = WasiFilesystemCtxView { ctx: ctx.filesystem(), table: &mut table };
+        let mut files = WasiFilesystemCtxView {
+            ctx: ctx.filesystem(),
+            table: &mut table,
+        };
         // This fails for more directories than there may be handles.
         for (directory, name) in files.get_directories().unwrap_or_default() {
             if let Ok(descriptor) = table.delete(directory) {
                 opened.grant(open::file_of(&descriptor), &name);
             }
         }
-        Self { ctx, table, streams, clock: Clock::default(), opened, own, listings: Listings::default() }
+        Self {
+            ctx,
+            table,
+            streams,
+            clock: Clock::default(),
+            opened,
+            own,
+            listings: Listings::default(),
+        }
     }
 
     /// Hands on what the guest wrote without ending the line.
@@ -126,7 +141,10 @@ impl Wasi {
     }
 
     pub(super) fn view(&mut self) -> WasiCtxView<'_> {
-        WasiCtxView { ctx: &mut self.ctx, table: &mut self.table }
+        WasiCtxView {
+            ctx: &mut self.ctx,
+            table: &mut self.table,
+        }
     }
 }
 
@@ -144,7 +162,11 @@ struct Lines {
 
 impl Lines {
     fn new(level: Level, log: &Arc<Mutex<Log>>) -> Self {
-        Self { level, open: Arc::default(), log: Arc::clone(log) }
+        Self {
+            level,
+            open: Arc::default(),
+            log: Arc::clone(log),
+        }
     }
 
     fn take(&self, bytes: &[u8]) {
@@ -207,7 +229,11 @@ impl OutputStream for Lines {
 }
 
 impl AsyncWrite for Lines {
-    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         self.take(bytes);
         Poll::Ready(Ok(bytes.len()))
     }

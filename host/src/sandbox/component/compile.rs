@@ -25,7 +25,11 @@ const FUNCTIONS: usize = 500_000;
 /// Refuses what has too many bytes.
 pub(super) fn check_size(bytes: &[u8], limits: &Limits) -> Result<(), LoadError> {
     let (length, limit) = (bytes.len() as u64, limits.component_bytes);
-    if length > limit { Err(LoadError::TooLarge { length, limit }) } else { Ok(()) }
+    if length > limit {
+        Err(LoadError::TooLarge { length, limit })
+    } else {
+        Ok(())
+    }
 }
 
 /// Refuses what would take the compiler too long or too much memory, before it sees it.
@@ -41,7 +45,10 @@ fn check_contents(bytes: &[u8]) -> Result<(), LoadError> {
         functions += 1;
         let length = body.range().len();
         if length > FUNCTION_BYTES {
-            return Err(LoadError::FunctionTooLarge { length, bound: FUNCTION_BYTES });
+            return Err(LoadError::FunctionTooLarge {
+                length,
+                bound: FUNCTION_BYTES,
+            });
         }
         if functions > FUNCTIONS {
             return Err(LoadError::TooManyFunctions { bound: FUNCTIONS });
@@ -51,13 +58,22 @@ fn check_contents(bytes: &[u8]) -> Result<(), LoadError> {
 }
 
 /// Compiles a component, and gives up waiting for it when its time is over.
-pub(super) fn compile(engine: &Engine, bytes: &[u8], limits: &Limits) -> Result<Component, LoadError> {
+pub(super) fn compile(
+    engine: &Engine,
+    bytes: &[u8],
+    limits: &Limits,
+) -> Result<Component, LoadError> {
     check_contents(bytes)?;
     // The compiler works on all threads of the pool that it is called in. With a pool of its own, one that is left
     // behind holds up no other.
     let threads = thread::available_parallelism().map_or(1, usize::from);
-    let pool = ThreadPoolBuilder::new().num_threads(threads).thread_name(|n| format!("compiler {n}")).build();
-    let pool = pool.map_err(|error| SandboxError::Machine(format!("cannot start the compiler's threads: {error}")))?;
+    let pool = ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .thread_name(|n| format!("compiler {n}"))
+        .build();
+    let pool = pool.map_err(|error| {
+        SandboxError::Machine(format!("cannot start the compiler's threads: {error}"))
+    })?;
     let (done, compiled) = mpsc::channel();
     let (engine, bytes) = (engine.clone(), bytes.to_vec());
     pool.spawn(move || {
@@ -66,7 +82,9 @@ pub(super) fn compile(engine: &Engine, bytes: &[u8], limits: &Limits) -> Result<
     });
     match compiled.recv_timeout(limits.compile) {
         Ok(component) => component.map_err(|error| problem::of_compiling(&error)),
-        Err(RecvTimeoutError::Timeout) => Err(LoadError::SlowToCompile { limit: limits.compile }),
+        Err(RecvTimeoutError::Timeout) => Err(LoadError::SlowToCompile {
+            limit: limits.compile,
+        }),
         Err(RecvTimeoutError::Disconnected) => panic!("the compiler panicked"),
     }
 }

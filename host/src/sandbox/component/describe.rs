@@ -33,7 +33,9 @@ pub(super) fn ask(ready: &Ready, own: &Limits) -> Result<Manifest, LoadError> {
     let asked = thread::scope(|scope| {
         scope
             .spawn(|| {
-                let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+                let runtime = tokio::runtime::Builder::new_current_thread()
+                    .enable_time()
+                    .build()?;
                 Ok(runtime.block_on(describe(ready, within(own))))
             })
             .join()
@@ -42,7 +44,10 @@ pub(super) fn ask(ready: &Ready, own: &Limits) -> Result<Manifest, LoadError> {
         Ok(Ok(manifest)) => manifest,
         Ok(Err(error)) => {
             let error: std::io::Error = error;
-            Err(crate::sandbox::SandboxError::Machine(format!("cannot start a runtime: {error}")).into())
+            Err(
+                crate::sandbox::SandboxError::Machine(format!("cannot start a runtime: {error}"))
+                    .into(),
+            )
         }
         Err(panic) => std::panic::resume_unwind(panic),
     }
@@ -63,7 +68,10 @@ fn within(own: &Limits) -> Limits {
 }
 
 async fn describe(ready: &Ready, limits: Limits) -> Result<Manifest, LoadError> {
-    let limits = Limits { fuel: ready.counts_fuel().then_some(u64::MAX), ..limits };
+    let limits = Limits {
+        fuel: ready.counts_fuel().then_some(u64::MAX),
+        ..limits
+    };
     let mut ctx = Ctx::describing(limits);
     if ready.uses_wasi() {
         ctx.add_wasi(&Grants::default(), "describe");
@@ -73,23 +81,35 @@ async fn describe(ready: &Ready, limits: Limits) -> Result<Manifest, LoadError> 
     let asked = async {
         let instance = ready.instantiate(&mut store).await.map_err(Asked::Failed)?;
         if let Some(run) = ready.run() {
-            instance.get_typed_func::<Acting<'_>, Run>(&mut store, run).map_err(Asked::Types)?;
+            instance
+                .get_typed_func::<Acting<'_>, Run>(&mut store, run)
+                .map_err(Asked::Types)?;
         }
         if let Some(plan) = ready.plan() {
-            instance.get_typed_func::<Acting<'_>, Plan>(&mut store, plan).map_err(Asked::Types)?;
+            instance
+                .get_typed_func::<Acting<'_>, Plan>(&mut store, plan)
+                .map_err(Asked::Types)?;
         }
         if let Some(choose) = ready.choose() {
-            instance.get_typed_func::<Choosing<'_>, Choose>(&mut store, choose).map_err(Asked::Types)?;
+            instance
+                .get_typed_func::<Choosing<'_>, Choose>(&mut store, choose)
+                .map_err(Asked::Types)?;
         }
         let Some(describe) = ready.describe() else {
             return Ok(Manifest::default());
         };
-        let describe =
-            instance.get_typed_func::<(), (handler::Manifest,)>(&mut store, describe).map_err(Asked::Types)?;
-        let (manifest,) = describe.call_async(&mut store, ()).await.map_err(Asked::Failed)?;
+        let describe = instance
+            .get_typed_func::<(), (handler::Manifest,)>(&mut store, describe)
+            .map_err(Asked::Types)?;
+        let (manifest,) = describe
+            .call_async(&mut store, ())
+            .await
+            .map_err(Asked::Failed)?;
         Ok(convert::manifest(manifest))
     };
-    let result = meter.measure(tokio::time::timeout_at(meter.deadline(), asked)).await;
+    let result = meter
+        .measure(tokio::time::timeout_at(meter.deadline(), asked))
+        .await;
     let ctx = store.data();
     ctx.capabilities.flush();
     match result {
@@ -108,8 +128,14 @@ enum Asked {
 
 fn fits(manifest: Manifest) -> Result<Manifest, LoadError> {
     let schemas = manifest.config_schema.iter().chain(&manifest.output_schema);
-    let texts = [&manifest.name, &manifest.version, &manifest.description].into_iter().chain(schemas);
-    let needs: usize = manifest.needs.iter().map(|need| need.len() + ITEM_BYTES).sum();
+    let texts = [&manifest.name, &manifest.version, &manifest.description]
+        .into_iter()
+        .chain(schemas);
+    let needs: usize = manifest
+        .needs
+        .iter()
+        .map(|need| need.len() + ITEM_BYTES)
+        .sum();
     let length = texts.map(String::len).sum::<usize>() + needs;
     if length as u64 <= MANIFEST_BYTES {
         return Ok(manifest);
@@ -124,10 +150,15 @@ fn fits(manifest: Manifest) -> Result<Manifest, LoadError> {
 /// One text with what the fault has to show.
 fn failed(fault: Fault) -> LoadError {
     let summary = fault.message.lines().next().unwrap_or_default();
-    let frames = fault.backtrace.iter().map(|frame| format!("\n  at {frame}"));
+    let frames = fault
+        .backtrace
+        .iter()
+        .map(|frame| format!("\n  at {frame}"));
     let log = fault.log.iter().map(|line| format!("\n  log: {line}"));
     LoadError::Describe {
         kind: fault.kind.name(),
-        message: frames.chain(log).fold(summary.to_owned(), |text, line| text + &line),
+        message: frames
+            .chain(log)
+            .fold(summary.to_owned(), |text, line| text + &line),
     }
 }

@@ -5,8 +5,8 @@
 //! The bytes are not valid yet. What is named and not there counts as nothing: the compiler refuses it first.
 
 use wasmparser::{
-    ComponentAlias, ComponentExternalKind, ComponentInstance, ComponentOuterAliasKind, Encoding, FromReader, Instance,
-    Payload, SectionLimited,
+    ComponentAlias, ComponentExternalKind, ComponentInstance, ComponentOuterAliasKind, Encoding,
+    FromReader, Instance, Payload, SectionLimited,
 };
 
 use super::LoadError;
@@ -78,10 +78,16 @@ struct Weight {
 
 impl Weight {
     const ONE: Self = Self::of(1);
-    const ARGUMENT: Self = Self { fixed: 0, arguments: 1 };
+    const ARGUMENT: Self = Self {
+        fixed: 0,
+        arguments: 1,
+    };
 
     const fn of(fixed: u64) -> Self {
-        Self { fixed, arguments: 0 }
+        Self {
+            fixed,
+            arguments: 0,
+        }
     }
 
     fn add(&mut self, other: Self) {
@@ -90,13 +96,19 @@ impl Weight {
     }
 
     fn or_more(self, other: Self) -> Self {
-        Self { fixed: self.fixed.max(other.fixed), arguments: self.arguments.max(other.arguments) }
+        Self {
+            fixed: self.fixed.max(other.fixed),
+            arguments: self.arguments.max(other.arguments),
+        }
     }
 
     /// With arguments that have no more than this.
     fn with(self, argument: Self) -> Self {
         let fixed = self.arguments.saturating_mul(argument.fixed);
-        Self { fixed: self.fixed.saturating_add(fixed), arguments: self.arguments.saturating_mul(argument.arguments) }
+        Self {
+            fixed: self.fixed.saturating_add(fixed),
+            arguments: self.arguments.saturating_mul(argument.arguments),
+        }
     }
 }
 
@@ -113,26 +125,44 @@ impl Parts {
     /// Counts the next section, and fails once there are too many.
     pub(super) fn count(&mut self, payload: &Payload<'_>) -> Result<(), LoadError> {
         match payload {
-            Payload::Version { encoding: Encoding::Module, .. } => self.module = true,
-            Payload::Version { encoding: Encoding::Component, .. } => self.open.push(Frame::default()),
+            Payload::Version {
+                encoding: Encoding::Module,
+                ..
+            } => self.module = true,
+            Payload::Version {
+                encoding: Encoding::Component,
+                ..
+            } => self.open.push(Frame::default()),
             Payload::End(_) if self.module => self.module = false,
             Payload::End(_) => self.close()?,
-            Payload::ImportSection(imports) => self.imports = self.imports.max(imports.count().into()),
-            Payload::InstanceSection(instances) => self.each(instances, |it, instance| it.frame().core(&instance))?,
+            Payload::ImportSection(imports) => {
+                self.imports = self.imports.max(imports.count().into())
+            }
+            Payload::InstanceSection(instances) => {
+                self.each(instances, |it, instance| it.frame().core(&instance))?
+            }
             Payload::ComponentInstanceSection(instances) => {
                 self.each(instances, |it, instance| it.frame().instance(&instance))?;
             }
-            Payload::ComponentAliasSection(aliases) => self.each(aliases, |it, alias| it.alias(&alias))?,
+            Payload::ComponentAliasSection(aliases) => {
+                self.each(aliases, |it, alias| it.alias(&alias))?
+            }
             Payload::ComponentImportSection(imports) => {
-                self.each(imports, |it, import| it.frame().given(import.ty.kind(), Weight::ARGUMENT))?;
+                self.each(imports, |it, import| {
+                    it.frame().given(import.ty.kind(), Weight::ARGUMENT)
+                })?;
             }
             Payload::ComponentExportSection(exports) => {
-                self.each(exports, |it, export| it.frame().export(export.kind, export.index))?;
+                self.each(exports, |it, export| {
+                    it.frame().export(export.kind, export.index)
+                })?;
             }
             Payload::ComponentCanonicalSection(functions) => {
                 self.frame().charge(Weight::of(functions.count().into()))?
             }
-            Payload::ComponentTypeSection(types) => self.frame().charge(Weight::of(types.count().into()))?,
+            Payload::ComponentTypeSection(types) => {
+                self.frame().charge(Weight::of(types.count().into()))?
+            }
             _ => {}
         }
         Ok(())
@@ -146,31 +176,46 @@ impl Parts {
         for item in section.clone() {
             self.read += 1;
             within("parts", self.read, PARTS)?;
-            count(self, item.map_err(|error| LoadError::Invalid(error.to_string()))?)?;
+            count(
+                self,
+                item.map_err(|error| LoadError::Invalid(error.to_string()))?,
+            )?;
         }
         Ok(())
     }
 
     /// The component that is being read.
     fn frame(&mut self) -> &mut Frame {
-        self.open.last_mut().expect("the parser gives a component's sections only between its beginning and its end")
+        self.open.last_mut().expect(
+            "the parser gives a component's sections only between its beginning and its end",
+        )
     }
 
     fn close(&mut self) -> Result<(), LoadError> {
-        let Some(Frame { own, .. }) = self.open.pop() else { return Ok(()) };
+        let Some(Frame { own, .. }) = self.open.pop() else {
+            return Ok(());
+        };
         match self.open.last_mut() {
             Some(around) => around.component(Nested::Defined(own)),
             None => {
                 // What the host puts in place of an import is a name.
                 let parts = own.parts.with(Weight::ONE).fixed;
-                within("parts", parts.saturating_add(own.cores.saturating_mul(self.imports)), PARTS)
+                within(
+                    "parts",
+                    parts.saturating_add(own.cores.saturating_mul(self.imports)),
+                    PARTS,
+                )
             }
         }
     }
 
     fn alias(&mut self, alias: &ComponentAlias<'_>) -> Result<(), LoadError> {
         match *alias {
-            ComponentAlias::InstanceExport { kind, instance_index, .. } => {
+            ComponentAlias::InstanceExport {
+                kind,
+                instance_index,
+                ..
+            } => {
                 let frame = self.frame();
                 // A part of it has no more parts.
                 let whole = frame.weight(ComponentExternalKind::Instance, instance_index);
@@ -182,15 +227,26 @@ impl Parts {
     }
 
     /// What is taken from further out is kept by all that lie between.
-    fn outer(&mut self, kind: ComponentOuterAliasKind, count: u32, index: u32) -> Result<(), LoadError> {
-        let Some(at) = self.open.len().checked_sub(count as usize + 1) else { return Ok(()) };
+    fn outer(
+        &mut self,
+        kind: ComponentOuterAliasKind,
+        count: u32,
+        index: u32,
+    ) -> Result<(), LoadError> {
+        let Some(at) = self.open.len().checked_sub(count as usize + 1) else {
+            return Ok(());
+        };
         let (around, between) = self.open.split_at_mut(at + 1);
         let named = match (kind, around.last()) {
-            (ComponentOuterAliasKind::Component, Some(frame)) => frame.components.get(index as usize).copied(),
+            (ComponentOuterAliasKind::Component, Some(frame)) => {
+                frame.components.get(index as usize).copied()
+            }
             _ => None,
         };
         let kept = match (kind, named) {
-            (ComponentOuterAliasKind::Component, Some(Nested::Given(_))) => return Err(LoadError::ComponentGiven),
+            (ComponentOuterAliasKind::Component, Some(Nested::Given(_))) => {
+                return Err(LoadError::ComponentGiven);
+            }
             (_, Some(nested)) => nested.weight().fixed,
             (ComponentOuterAliasKind::CoreModule, None) => 1,
             _ => 0,
@@ -264,9 +320,14 @@ impl Frame {
         let mut whole = Weight::ONE;
         match instance {
             ComponentInstance::FromExports(exports) => {
-                exports.iter().for_each(|export| whole.add(self.weight(export.kind, export.index)));
+                exports
+                    .iter()
+                    .for_each(|export| whole.add(self.weight(export.kind, export.index)));
             }
-            ComponentInstance::Instantiate { component_index, args } => {
+            ComponentInstance::Instantiate {
+                component_index,
+                args,
+            } => {
                 let mut largest = Weight::ONE;
                 for arg in args {
                     let weight = self.weight(arg.kind, arg.index);
@@ -275,7 +336,9 @@ impl Frame {
                 }
                 match self.components.get(*component_index as usize).copied() {
                     Some(Nested::Given(_)) => return Err(LoadError::ComponentGiven),
-                    Some(Nested::Defined(definition)) => whole.add(self.instantiate(definition, largest)?),
+                    Some(Nested::Defined(definition)) => {
+                        whole.add(self.instantiate(definition, largest)?)
+                    }
                     None => {}
                 }
             }
@@ -287,7 +350,10 @@ impl Frame {
     fn instantiate(&mut self, component: Definition, largest: Weight) -> Result<Weight, LoadError> {
         let own = &mut self.own;
         own.cores = own.cores.saturating_add(component.cores);
-        own.nested = own.nested.saturating_add(component.nested).saturating_add(1);
+        own.nested = own
+            .nested
+            .saturating_add(component.nested)
+            .saturating_add(1);
         own.levels = own.levels.max(component.levels + 1);
         within("core instances", own.cores, INSTANCES.into())?;
         within("instances of nested components", own.nested, NESTED)?;
@@ -303,5 +369,9 @@ fn within(what: &'static str, needed: u64, bound: u64) -> Result<(), LoadError> 
         return Ok(());
     }
     let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
-    Err(LoadError::TooMany { what, needed: narrow(needed), bound: narrow(bound) })
+    Err(LoadError::TooMany {
+        what,
+        needed: narrow(needed),
+        bound: narrow(bound),
+    })
 }

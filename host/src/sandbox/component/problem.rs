@@ -23,13 +23,17 @@ const PACKAGE: &str = "strata:action/";
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// Not WebAssembly at all.
-    #[error("this is not WebAssembly: a component begins with the bytes `\\0asm`, this with `{start}`")]
+    #[error(
+        "this is not WebAssembly: a component begins with the bytes `\\0asm`, this with `{start}`"
+    )]
     NotWasm {
         /// Its first bytes, readable.
         start: String,
     },
     /// WebAssembly, but not a component.
-    #[error("this is a core WebAssembly module, not a component; `strata-host build` makes components")]
+    #[error(
+        "this is a core WebAssembly module, not a component; `strata-host build` makes components"
+    )]
     CoreModule,
     /// A component of another time.
     #[error(
@@ -51,7 +55,9 @@ pub enum LoadError {
         exports: String,
     },
     /// It is an action of another version.
-    #[error("the component exports `{found}`, this host calls `{HANDLER}`; build it against the host's version")]
+    #[error(
+        "the component exports `{found}`, this host calls `{HANDLER}`; build it against the host's version"
+    )]
     HandlerVersion {
         /// What it exports.
         found: String,
@@ -81,7 +87,9 @@ pub enum LoadError {
     )]
     ComponentGiven,
     /// It is made of too many parts.
-    #[error("the component has {needed} {what}, the sandbox holds {bound}; build it as fewer parts")]
+    #[error(
+        "the component has {needed} {what}, the sandbox holds {bound}; build it as fewer parts"
+    )]
     TooMany {
         /// Of what.
         what: &'static str,
@@ -169,7 +177,10 @@ pub(super) fn of_compiling(error: &wasmtime::Error) -> LoadError {
 /// For a component without the handler that this host calls.
 pub(super) fn of_exports(component: &Component) -> LoadError {
     let ty = component.component_type();
-    let names: Vec<String> = ty.exports(component.engine()).map(|(name, _)| name.to_owned()).collect();
+    let names: Vec<String> = ty
+        .exports(component.engine())
+        .map(|(name, _)| name.to_owned())
+        .collect();
     let interface = without_version(HANDLER);
     if let Some(found) = names.iter().find(|name| without_version(name) == interface) {
         if component.get_export_index(None, HANDLER).is_some() {
@@ -200,7 +211,9 @@ pub(super) fn of_imports(component: &Component, error: &wasmtime::Error) -> Load
     };
     let mut imports = ty.imports(component.engine());
     match imports.find(|(name, _)| !known(name)) {
-        Some((import, _)) => LoadError::UnknownImport { import: import.to_owned() },
+        Some((import, _)) => LoadError::UnknownImport {
+            import: import.to_owned(),
+        },
         None => LoadError::Types { why: chain(error) },
     }
 }
@@ -222,7 +235,14 @@ const OWN: [&str; 13] = [
     "types",
 ];
 /// The packages of WASI 0.2 that it has.
-const WASI: [&str; 6] = ["wasi:cli/", "wasi:clocks/", "wasi:filesystem/", "wasi:io/", "wasi:random/", "wasi:sockets/"];
+const WASI: [&str; 6] = [
+    "wasi:cli/",
+    "wasi:clocks/",
+    "wasi:filesystem/",
+    "wasi:io/",
+    "wasi:random/",
+    "wasi:sockets/",
+];
 
 /// An error with its causes, in one line.
 pub(super) fn chain(error: &wasmtime::Error) -> String {
@@ -231,5 +251,6 @@ pub(super) fn chain(error: &wasmtime::Error) -> String {
 }
 
 fn without_version(name: &str) -> &str {
-    name.split_once('@').map_or(name, |(interface, _)| interface)
+    name.split_once('@')
+        .map_or(name, |(interface, _)| interface)
 }

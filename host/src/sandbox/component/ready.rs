@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use wasmtime::component::{Component, ComponentExportIndex, HasSelf, Instance, InstancePre, Linker};
+use wasmtime::component::{
+    Component, ComponentExportIndex, HasSelf, Instance, InstancePre, Linker,
+};
 use wasmtime::{Engine, Store};
 
 use super::{Exports, LoadError, problem};
@@ -51,7 +53,11 @@ enum Wasi {
 
 impl Ready {
     /// Of a compiled component and what it was compiled from.
-    pub(super) fn new(component: &Component, bytes: &[u8], metering: Metering) -> Result<Self, LoadError> {
+    pub(super) fn new(
+        component: &Component,
+        bytes: &[u8],
+        metering: Metering,
+    ) -> Result<Self, LoadError> {
         let function = |interface, name| {
             let interface = component.get_export_index(None, interface)?;
             component.get_export_index(Some(&interface), name)
@@ -84,7 +90,11 @@ impl Ready {
     }
 
     pub(super) fn exports(&self) -> Exports {
-        Exports { handler: self.handler.is_some(), thinker: self.choose.is_some(), planner: self.plan.is_some() }
+        Exports {
+            handler: self.handler.is_some(),
+            thinker: self.choose.is_some(),
+            planner: self.plan.is_some(),
+        }
     }
 
     pub(in crate::sandbox) fn engine(&self) -> &Engine {
@@ -100,7 +110,10 @@ impl Ready {
         self.wasi == Wasi::Imported
     }
 
-    pub(in crate::sandbox) async fn instantiate(&self, store: &mut Store<Ctx>) -> wasmtime::Result<Instance> {
+    pub(in crate::sandbox) async fn instantiate(
+        &self,
+        store: &mut Store<Ctx>,
+    ) -> wasmtime::Result<Instance> {
         self.pre.instantiate_async(store).await
     }
 
@@ -135,10 +148,17 @@ fn within_bounds(component: &Component) -> Result<(), LoadError> {
     let Some(needs) = component.resources_required() else {
         return Err(LoadError::ImportsModule);
     };
-    let bounds = [("memories", needs.num_memories, MEMORIES), ("tables", needs.num_tables, TABLES)];
+    let bounds = [
+        ("memories", needs.num_memories, MEMORIES),
+        ("tables", needs.num_tables, TABLES),
+    ];
     match bounds.into_iter().find(|(_, needed, bound)| needed > bound) {
         None => Ok(()),
-        Some((what, needed, bound)) => Err(LoadError::TooMany { what, needed, bound }),
+        Some((what, needed, bound)) => Err(LoadError::TooMany {
+            what,
+            needed,
+            bound,
+        }),
     }
 }
 

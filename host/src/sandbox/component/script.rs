@@ -45,10 +45,23 @@ impl WasmSandbox {
             output_schema: None,
             ..(*runs.manifest).clone()
         };
-        let loaded = Loaded { digest: whole.clone(), exports: runs.exports, manifest: Arc::new(manifest) };
-        let shelved = self.shelved(digest, metering).expect("it was loaded just now");
+        let loaded = Loaded {
+            digest: whole.clone(),
+            exports: runs.exports,
+            manifest: Arc::new(manifest),
+        };
+        let shelved = self
+            .shelved(digest, metering)
+            .expect("it was loaded just now");
         let ready = Arc::clone(&shelved.ready);
-        self.put(metering, Shelved { ready, loaded: loaded.clone(), script: Some(script.clone()) });
+        self.put(
+            metering,
+            Shelved {
+                ready,
+                loaded: loaded.clone(),
+                script: Some(script.clone()),
+            },
+        );
         Ok(loaded)
     }
 }
@@ -63,11 +76,18 @@ impl ScriptFile {
     /// The comment at its head, or the first paragraph of the text there: in it a script says what it does.
     fn description(&self) -> String {
         let text = self.text.as_deref().unwrap_or_default();
-        let head = if text.starts_with("#!") { text.split_once('\n').map_or("", |(_, rest)| rest) } else { text };
+        let head = if text.starts_with("#!") {
+            text.split_once('\n').map_or("", |(_, rest)| rest)
+        } else {
+            text
+        };
         let said: Vec<&str> = match head.strip_prefix("\"\"\"") {
             Some(doc) => {
                 let doc = doc.split("\"\"\"").next().unwrap_or_default().trim_start();
-                doc.lines().map(str::trim).take_while(|line| !line.is_empty()).collect()
+                doc.lines()
+                    .map(str::trim)
+                    .take_while(|line| !line.is_empty())
+                    .collect()
             }
             None => head.lines().map_while(comment).collect(),
         };
@@ -85,7 +105,10 @@ impl ScriptFile {
             _ => Vec::new(),
         };
         if fault.backtrace.is_empty() {
-            fault.backtrace.push(format!("{} (a script; the interpreter does not say at which line)", self.name));
+            fault.backtrace.push(format!(
+                "{} (a script; the interpreter does not say at which line)",
+                self.name
+            ));
         }
     }
 
@@ -98,23 +121,35 @@ impl ScriptFile {
         };
         let numbered = (1..).zip(text.lines()).filter(|(_, line)| is_loop(line));
         let shown = |(number, line): (usize, &str)| {
-            format!("{}:{number}: a loop, perhaps this one: {}", self.name, excerpt(line.trim(), LINE_CHARS))
+            format!(
+                "{}:{number}: a loop, perhaps this one: {}",
+                self.name,
+                excerpt(line.trim(), LINE_CHARS)
+            )
         };
         numbered.map(shown).take(LOOPS).collect()
     }
 
     /// The plugin as the interpreter is called with it: its config is the script and the script's own config.
     pub(super) fn configure(&self, plugin: &Plugin) -> Plugin {
-        let script = self.text.as_ref().map(|text| json!({ "name": self.name, "text": text }));
+        let script = self
+            .text
+            .as_ref()
+            .map(|text| json!({ "name": self.name, "text": text }));
         let config = json!({ "script": script, "config": plugin.config.value() });
-        Plugin { config: Json::from(config), ..plugin.clone() }
+        Plugin {
+            config: Json::from(config),
+            ..plugin.clone()
+        }
     }
 }
 
 /// What a line of a comment says.
 fn comment(line: &str) -> Option<&str> {
     let line = line.trim();
-    line.strip_prefix("//").or(line.strip_prefix('#')).map(str::trim)
+    line.strip_prefix("//")
+        .or(line.strip_prefix('#'))
+        .map(str::trim)
 }
 
 #[cfg(test)]
@@ -122,7 +157,10 @@ mod tests {
     use super::*;
 
     fn script(text: &str) -> ScriptFile {
-        ScriptFile { name: "a.js".into(), text: Some(text.into()) }
+        ScriptFile {
+            name: "a.js".into(),
+            text: Some(text.into()),
+        }
     }
 
     #[test]
@@ -139,13 +177,21 @@ mod tests {
         use strata_core::fault::FaultKind;
         let check = |text: &str, cause: FaultCause, expected: &[&str]| {
             let frames = vec!["PyEval_EvalFrame".to_owned()];
-            let mut fault = Fault { backtrace: frames, ..Fault::new(FaultKind::Cpu, "") }.caused_by(cause);
+            let mut fault = Fault {
+                backtrace: frames,
+                ..Fault::new(FaultKind::Cpu, "")
+            }
+            .caused_by(cause);
             script(text).locate(&mut fault);
             assert_eq!(fault.backtrace, expected, "{text}");
         };
         let unknown = "a.js (a script; the interpreter does not say at which line)";
         let found = "a.js:3: a loop, perhaps this one: while (true) {}";
-        check("// for all\nlet format = 1;\n  while (true) {}\n", FaultCause::CpuLimit, &[found]);
+        check(
+            "// for all\nlet format = 1;\n  while (true) {}\n",
+            FaultCause::CpuLimit,
+            &[found],
+        );
         check("while (true) {}", FaultCause::Unspecified, &[unknown]);
         check("f()", FaultCause::FuelLimit, &[unknown]);
     }
@@ -154,8 +200,14 @@ mod tests {
     fn the_comment_at_its_head_describes_a_script() {
         let cases = [
             ("// Counts\n//words.\nlet a; // not this", "Counts words."),
-            ("#!/usr/bin/env python3\n# Counts\n# words.\nimport re", "Counts words."),
-            ("\"\"\"\nCounts\nwords.\n\nAnd more.\n\"\"\"\nimport re", "Counts words."),
+            (
+                "#!/usr/bin/env python3\n# Counts\n# words.\nimport re",
+                "Counts words.",
+            ),
+            (
+                "\"\"\"\nCounts\nwords.\n\nAnd more.\n\"\"\"\nimport re",
+                "Counts words.",
+            ),
             ("let a;", ""),
             ("\n// late", ""),
         ];

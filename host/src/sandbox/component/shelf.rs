@@ -34,14 +34,19 @@ impl Held {
 
     pub(super) fn put(&self, metering: Metering, shelved: &Arc<Shelved>) {
         let mut held = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        held.insert((shelved.loaded.digest.clone(), metering), Arc::clone(shelved));
+        held.insert(
+            (shelved.loaded.digest.clone(), metering),
+            Arc::clone(shelved),
+        );
     }
 }
 
 impl Shared {
     pub(super) fn get(&self, digest: &Digest, metering: Metering) -> Option<Arc<Shelved>> {
         let shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        shared.get(&(digest.clone(), metering)).and_then(Weak::upgrade)
+        shared
+            .get(&(digest.clone(), metering))
+            .and_then(Weak::upgrade)
     }
 
     /// Lets others find a component. Where two made it ready at once, both get the one that was first.
@@ -76,17 +81,34 @@ mod tests {
 
     fn load(sandbox: &WasmSandbox, bytes: &[u8]) -> Arc<Shelved> {
         let digest = digest_of(bytes);
-        sandbox.load_plain(digest.clone(), bytes, (Metering::Plain, &Limits::default())).expect("it is loaded");
-        sandbox.held.get(&digest, Metering::Plain).expect("it is held")
+        sandbox
+            .load_plain(digest.clone(), bytes, (Metering::Plain, &Limits::default()))
+            .expect("it is loaded");
+        sandbox
+            .held
+            .get(&digest, Metering::Plain)
+            .expect("it is held")
     }
 
     #[test]
     fn a_component_is_shared_by_teams_and_gone_with_the_last_that_has_it() {
         let one = WasmSandbox::uncached().expect("a sandbox");
         let [first, second] = [(); 2].map(|()| WasmSandbox::of(Arc::clone(&one.inner)));
-        let shared = || one.inner.shared.0.lock().expect("no panic").values().filter(|w| w.strong_count() > 0).count();
+        let shared = || {
+            one.inner
+                .shared
+                .0
+                .lock()
+                .expect("no panic")
+                .values()
+                .filter(|w| w.strong_count() > 0)
+                .count()
+        };
         let ready = Arc::downgrade(&load(&first, &component(b'a')));
-        assert!(ready.ptr_eq(&Arc::downgrade(&load(&second, &component(b'a')))), "it is made ready once");
+        assert!(
+            ready.ptr_eq(&Arc::downgrade(&load(&second, &component(b'a')))),
+            "it is made ready once"
+        );
         load(&second, &component(b'b'));
         assert_eq!(shared(), 2);
         drop(second.clone());
@@ -95,6 +117,10 @@ mod tests {
         drop(first);
         assert!(ready.upgrade().is_none());
         load(&one, &component(b'c'));
-        assert_eq!(one.inner.shared.0.lock().expect("no panic").len(), 1, "their names are gone, too");
+        assert_eq!(
+            one.inner.shared.0.lock().expect("no panic").len(),
+            1,
+            "their names are gone, too"
+        );
     }
 }

@@ -18,7 +18,12 @@ impl Ctx {
         if write.scope != ROLE_SCOPE && !self.known_scopes.contains(&write.scope) {
             // What lies there is not asked for: it may be large.
             let (scope, key) = (write.scope.clone(), write.key.clone());
-            let question = Ask::Get { scope, key, seen: Some(None), pending: Vec::new() };
+            let question = Ask::Get {
+                scope,
+                key,
+                seen: Some(None),
+                pending: Vec::new(),
+            };
             if let Err(refusal) = self.value(function, question).await? {
                 return Ok(Err(refusal));
             }
@@ -30,7 +35,11 @@ impl Ctx {
         };
         let names = convert::item_bytes(&write.scope) + convert::item_bytes(&write.key);
         self.count_output("a write to `state`", names + value)?;
-        self.places.entry((write.scope.clone(), write.key.clone())).or_default().written.push(self.writes.len());
+        self.places
+            .entry((write.scope.clone(), write.key.clone()))
+            .or_default()
+            .written
+            .push(self.writes.len());
         self.writes.push(write);
         Ok(Ok(()))
     }
@@ -62,12 +71,27 @@ impl state::Host for Ctx {
         }
         let at = (scope, key);
         let (seen, pending) = self.places.get(&at).map_or((None, Vec::new()), |place| {
-            (place.seen.clone(), place.written.iter().map(|index| self.writes[*index].clone()).collect())
+            (
+                place.seen.clone(),
+                place
+                    .written
+                    .iter()
+                    .map(|index| self.writes[*index].clone())
+                    .collect(),
+            )
         });
-        let question = Ask::Get { scope: at.0.clone(), key: at.1.clone(), seen, pending };
+        let question = Ask::Get {
+            scope: at.0.clone(),
+            key: at.1.clone(),
+            seen,
+            pending,
+        };
         let value = self.value(NAME, question).await?;
         if let (Ok(value), Some(place)) = (&value, self.places.get_mut(&at)) {
-            *place = Place { seen: Some(value.clone()), written: Vec::new() };
+            *place = Place {
+                seen: Some(value.clone()),
+                written: Vec::new(),
+            };
         }
         Ok(value.map(|json| json.map(|json| json.as_str().to_owned())))
     }
@@ -78,7 +102,10 @@ impl state::Host for Ctx {
         let change = match Json::parse(&value) {
             Ok(json) => Change::Set(json),
             Err(error) => {
-                return Ok(Err(invalid(format!("cannot set `{}`: the value is {error}", short(&key)))));
+                return Ok(Err(invalid(format!(
+                    "cannot set `{}`: the value is {error}",
+                    short(&key)
+                ))));
             }
         };
         self.record("state.set", Write { scope, key, change }).await
@@ -88,7 +115,8 @@ impl state::Host for Ctx {
         self.count("state.delete", 1)?;
         self.count_bytes("state.delete", (scope.len() + key.len()) as u64)?;
         let change = Change::Delete;
-        self.record("state.delete", Write { scope, key, change }).await
+        self.record("state.delete", Write { scope, key, change })
+            .await
     }
 
     async fn keys(&mut self, scope: String) -> Reply<Vec<String>> {
@@ -97,7 +125,12 @@ impl state::Host for Ctx {
         if let Err(refusal) = name_fits("scope", &scope) {
             return Ok(Err(refusal));
         }
-        let pending = self.writes.iter().filter(|write| write.scope == scope).cloned().collect();
+        let pending = self
+            .writes
+            .iter()
+            .filter(|write| write.scope == scope)
+            .cloned()
+            .collect();
         match self.ask(NAME, Ask::Keys { scope, pending }).await? {
             None => Ok(Err(undescribed(NAME))),
             Some(Answer::Keys(keys)) => Ok(keys.map_err(convert::host_error)),

@@ -72,7 +72,9 @@ pub(in crate::sandbox) struct Turn {
 impl Cache {
     /// In the user's cache directory.
     pub(in crate::sandbox) fn of_user() -> Self {
-        user::cache().map_or_else(Self::none, |base| Self::at(&base.join("strata-host/compiled")))
+        user::cache().map_or_else(Self::none, |base| {
+            Self::at(&base.join("strata-host/compiled"))
+        })
     }
 
     /// Nothing is kept.
@@ -86,7 +88,9 @@ impl Cache {
         if let Err(why @ Unusable::Shared(_)) = &made {
             tracing::warn!("compiled code is not kept in `{}`: {why}", dir.display());
         }
-        Self { dir: made.is_ok().then(|| dir.to_owned()) }
+        Self {
+            dir: made.is_ok().then(|| dir.to_owned()),
+        }
     }
 
     /// The name under which a component is kept for an engine. Another version, setting or layout gives another name, so
@@ -113,22 +117,39 @@ impl Cache {
             Ok(found) => found,
             Err(Unfit::Foreign) => return None,
             Err(Unfit::Damaged) => {
-                tracing::warn!("compiled code in `{}` is damaged; compiling again", path.display());
+                tracing::warn!(
+                    "compiled code in `{}` is damaged; compiling again",
+                    path.display()
+                );
                 return None;
             }
         };
-        Some(Entry { path, file, code_bytes, manifest })
+        Some(Entry {
+            path,
+            file,
+            code_bytes,
+            manifest,
+        })
     }
 
     /// Waits until nobody else compiles this. Where that cannot be arranged, it may be compiled twice.
     pub(in crate::sandbox) fn turn(&self, digest: &Digest) -> Turn {
         let lock = |dir: &PathBuf| {
             let name = format!("{LOCK}{}", digest.0.get(..LOCK_DIGITS).unwrap_or_default());
-            let file =
-                open(OpenOptions::new().read(true).write(true).create(true).truncate(false), &dir.join(name)).ok()?;
+            let file = open(
+                OpenOptions::new()
+                    .read(true)
+                    .write(true)
+                    .create(true)
+                    .truncate(false),
+                &dir.join(name),
+            )
+            .ok()?;
             file.lock().ok().map(|()| file)
         };
-        Turn { _locked: self.dir.as_ref().and_then(lock) }
+        Turn {
+            _locked: self.dir.as_ref().and_then(lock),
+        }
     }
 
     /// Keeps a component's manifest and its code, as wasmtime serialises it, if that can be done.
@@ -148,7 +169,10 @@ impl Entry {
 
     /// The component, unless the engine cannot use it after all. Its code is mapped: what is not called is not read, and
     /// processes share it. Where files may not be executed, it is read.
-    #[allow(unsafe_code, reason = "compiled code is loaded in no other way; see the safety comments")]
+    #[allow(
+        unsafe_code,
+        reason = "compiled code is loaded in no other way; see the safety comments"
+    )]
     pub(in crate::sandbox) fn component(&self, engine: &Engine) -> Option<Component> {
         // SAFETY: the file begins with what `Component::serialize` gave: only this module writes to the directory, it
         // belongs to this user and is open to nobody else, and the checksum has just been found right. Nothing changes
@@ -175,13 +199,17 @@ fn check(key: &str, file: &File) -> Result<(u64, Vec<u8>), Unfit> {
     let tail = tail(file, bytes)?;
     let (length, sum) = tail.split_at(LENGTH_BYTES);
     let body_bytes = bytes - TAIL_BYTES as u64;
-    if body_bytes > KEPT_BYTES || self::sum(key, file, body_bytes, length).map_err(damaged)? != sum {
+    if body_bytes > KEPT_BYTES || self::sum(key, file, body_bytes, length).map_err(damaged)? != sum
+    {
         return Err(Unfit::Damaged);
     }
     let length = u32::from_le_bytes(length.try_into().expect("it was cut to this length"));
-    let code_bytes = body_bytes.checked_sub(length.into()).ok_or(Unfit::Damaged)?;
+    let code_bytes = body_bytes
+        .checked_sub(length.into())
+        .ok_or(Unfit::Damaged)?;
     let mut manifest = vec![0; length as usize];
-    file.read_exact_at(&mut manifest, code_bytes).map_err(damaged)?;
+    file.read_exact_at(&mut manifest, code_bytes)
+        .map_err(damaged)?;
     Ok((code_bytes, manifest))
 }
 
@@ -189,7 +217,9 @@ fn check(key: &str, file: &File) -> Result<(u64, Vec<u8>), Unfit> {
 fn tail(file: &File, bytes: u64) -> Result<[u8; LENGTH_BYTES + SUM_BYTES], Unfit> {
     let read = |at: u64| {
         let mut bytes = [0; TAIL_BYTES];
-        file.read_exact_at(&mut bytes, at).map(|()| bytes).map_err(|_| Unfit::Damaged)
+        file.read_exact_at(&mut bytes, at)
+            .map(|()| bytes)
+            .map_err(|_| Unfit::Damaged)
     };
     let tail = read(bytes.checked_sub(TAIL_BYTES as u64).ok_or(Unfit::Damaged)?)?;
     let (numbers, rest) = tail.split_first_chunk().ok_or(Unfit::Damaged)?;
@@ -231,18 +261,26 @@ fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     if meta.is_file() && is_private(&meta) {
         return Ok(file);
     }
-    tracing::warn!("`{}` is not used: it is not a file of yours alone", path.display());
+    tracing::warn!(
+        "`{}` is not used: it is not a file of yours alone",
+        path.display()
+    );
     Err(io::ErrorKind::PermissionDenied.into())
 }
 
 /// Writes beside and renames: a reader finds all of a file or none of it.
 fn write(dir: &Path, key: &str, manifest: &[u8], code: &[u8]) -> io::Result<()> {
-    let length = u32::try_from(manifest.len()).map_err(io::Error::other)?.to_le_bytes();
+    let length = u32::try_from(manifest.len())
+        .map_err(io::Error::other)?
+        .to_le_bytes();
     let body = [code, manifest, &length];
     let mut sum = sum_of(key);
     body.iter().for_each(|part| sum.update(part));
     let mut file = tempfile::NamedTempFile::new_in(dir)?;
-    for part in body.into_iter().chain([&sum.finalize().to_le_bytes(), [LAYOUT].as_slice(), MAGIC]) {
+    for part in body
+        .into_iter()
+        .chain([&sum.finalize().to_le_bytes(), [LAYOUT].as_slice(), MAGIC])
+    {
         file.write_all(part)?;
     }
     file.persist(dir.join(key)).map_err(|e| e.error)?;
@@ -256,7 +294,11 @@ fn prune(dir: &Path, limit: u64) -> io::Result<()> {
         let file = file?;
         // Another process may be doing the same.
         let Ok(meta) = file.metadata() else { continue };
-        if file.file_name().as_encoded_bytes().starts_with(LOCK.as_bytes()) {
+        if file
+            .file_name()
+            .as_encoded_bytes()
+            .starts_with(LOCK.as_bytes())
+        {
             continue;
         }
         files.push((meta.modified()?, meta.len(), file.path()));
@@ -289,7 +331,10 @@ mod tests {
         assert!(cache.get("k").is_none());
         cache.put("k", b"{}", b"code");
         let got = cache.get("k").unwrap();
-        assert_eq!((got.manifest(), got.code().unwrap()), (b"{}".as_slice(), b"code".to_vec()));
+        assert_eq!(
+            (got.manifest(), got.code().unwrap()),
+            (b"{}".as_slice(), b"code".to_vec())
+        );
         let path = home.path().join("a/b/k");
         let whole = fs::read(&path).unwrap();
         for end in 0..whole.len() {
@@ -334,9 +379,15 @@ mod tests {
             assert!(cache.get("other").is_none(), "{what}");
             fs::remove_file(&path).unwrap();
         };
-        check("another's name", &|path| assert!(fs::copy(&kept, path).unwrap() > 0));
-        check("a link", &|path| std::os::unix::fs::symlink(&kept, path).unwrap());
-        check("no file", &|path| rustix::fs::mknodat(rustix::fs::CWD, path, FIFO, 0o600.into(), 0).unwrap());
+        check("another's name", &|path| {
+            assert!(fs::copy(&kept, path).unwrap() > 0)
+        });
+        check("a link", &|path| {
+            std::os::unix::fs::symlink(&kept, path).unwrap()
+        });
+        check("no file", &|path| {
+            rustix::fs::mknodat(rustix::fs::CWD, path, FIFO, 0o600.into(), 0).unwrap()
+        });
         assert!(cache.get("k").is_some());
         fs::set_permissions(&kept, Permissions::from_mode(0o620)).unwrap();
         assert!(cache.get("k").is_none(), "others may write it");
@@ -386,11 +437,19 @@ mod tests {
             let path = home.path().join(name);
             fs::write(&path, [0; 10]).unwrap();
             let then = SystemTime::now() - std::time::Duration::from_secs(age * 60);
-            File::options().append(true).open(&path).unwrap().set_modified(then).unwrap();
+            File::options()
+                .append(true)
+                .open(&path)
+                .unwrap()
+                .set_modified(then)
+                .unwrap();
         }
         fs::write(home.path().join("lock-00"), "").unwrap();
         prune(home.path(), 20).unwrap();
         let left = |name: &str| home.path().join(name).exists();
-        assert_eq!([left("old"), left("middle"), left("new"), left("lock-00")], [false, true, true, true]);
+        assert_eq!(
+            [left("old"), left("middle"), left("new"), left("lock-00")],
+            [false, true, true, true]
+        );
     }
 }

@@ -22,12 +22,20 @@ pub(super) fn check() -> std::result::Result<(), SandboxError> {
 }
 
 /// Does what the engine does with compiled code, with memory that nothing is written to.
-#[allow(unsafe_code, reason = "memory is mapped in no other way; see the safety comment")]
+#[allow(
+    unsafe_code,
+    reason = "memory is mapped in no other way; see the safety comment"
+)]
 fn make_executable() -> Result<()> {
     // SAFETY: the kernel chooses the place, so nothing else lies there. Nobody reads, writes or runs the memory, and it is
     // unmapped before the address is forgotten.
     unsafe {
-        let memory = mmap_anonymous(null_mut(), BYTES, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)?;
+        let memory = mmap_anonymous(
+            null_mut(),
+            BYTES,
+            ProtFlags::READ | ProtFlags::WRITE,
+            MapFlags::PRIVATE,
+        )?;
         let made = mprotect(memory, BYTES, MprotectFlags::READ | MprotectFlags::EXEC);
         munmap(memory, BYTES)?;
         made

@@ -49,15 +49,25 @@ impl Memory {
         let asked = reached.asked.unwrap_or_default();
         let text = match reached.limit {
             Limit::TableElements => {
-                format!("limit of {} table elements reached (asked for {asked})", self.limit_elements)
+                format!(
+                    "limit of {} table elements reached (asked for {asked})",
+                    self.limit_elements
+                )
             }
-            _ => format!("memory limit of {} reached (asked for {})", bytes(self.limit), bytes(asked)),
+            _ => format!(
+                "memory limit of {} reached (asked for {})",
+                bytes(self.limit),
+                bytes(asked)
+            ),
         };
         Some((reached, text))
     }
 
     fn grow(&mut self, more: u64, elements: u64) -> bool {
-        let asked = (self.used.saturating_add(more), self.elements.saturating_add(elements));
+        let asked = (
+            self.used.saturating_add(more),
+            self.elements.saturating_add(elements),
+        );
         if asked.1 > self.limit_elements {
             self.refused = Some(Reached::by(Limit::TableElements, asked.1));
             return false;
@@ -83,11 +93,21 @@ fn beyond(maximum: Option<usize>, desired: usize) -> bool {
 /// guest could have anything given back. A growth that is granted fails only where the system has no memory, and then
 /// counts all the same.
 impl ResourceLimiter for Memory {
-    fn memory_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
+    fn memory_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
         Ok(!beyond(maximum, desired) && self.grow(desired.saturating_sub(current) as u64, 0))
     }
 
-    fn table_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
+    fn table_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
         let more = desired.saturating_sub(current) as u64;
         Ok(!beyond(maximum, desired) && self.grow(more.saturating_mul(ELEMENT_BYTES), more))
     }
@@ -115,16 +135,26 @@ mod tests {
 
     #[test]
     fn memories_and_tables_are_one_sum() {
-        let mut memory = Memory::new(&Limits { memory_bytes: 1000, table_elements: 60, ..Limits::default() });
+        let mut memory = Memory::new(&Limits {
+            memory_bytes: 1000,
+            table_elements: 60,
+            ..Limits::default()
+        });
         assert!(memory.memory_growing(0, 400, None).unwrap());
         assert!(memory.table_growing(0, 50, None).unwrap());
         assert!(!memory.memory_growing(400, 601, None).unwrap());
         let told = |memory: &Memory| memory.refusal().unwrap();
         let expected = "memory limit of 1000 bytes reached (asked for 1001 bytes)";
-        assert_eq!(told(&memory), (Reached::by(Limit::Memory, 1001), expected.into()));
+        assert_eq!(
+            told(&memory),
+            (Reached::by(Limit::Memory, 1001), expected.into())
+        );
         assert!(!memory.table_growing(50, 61, None).unwrap());
         let expected = "limit of 60 table elements reached (asked for 61)";
-        assert_eq!(told(&memory), (Reached::by(Limit::TableElements, 61), expected.into()));
+        assert_eq!(
+            told(&memory),
+            (Reached::by(Limit::TableElements, 61), expected.into())
+        );
         assert!(memory.memory_growing(400, 600, None).unwrap());
         assert_eq!(memory.refusal(), None);
         assert_eq!(memory.peak(), 1000);
@@ -132,7 +162,11 @@ mod tests {
 
     #[test]
     fn a_growth_beyond_its_own_maximum_is_none_and_does_not_count() {
-        let mut memory = Memory::new(&Limits { memory_bytes: 1000, table_elements: 60, ..Limits::default() });
+        let mut memory = Memory::new(&Limits {
+            memory_bytes: 1000,
+            table_elements: 60,
+            ..Limits::default()
+        });
         assert!(!memory.memory_growing(0, 800, Some(799)).unwrap());
         assert!(!memory.table_growing(0, 50, Some(49)).unwrap());
         assert_eq!((memory.peak(), memory.refusal()), (0, None));
@@ -143,7 +177,11 @@ mod tests {
 
     #[test]
     fn no_failure_gives_anything_back() {
-        let mut memory = Memory::new(&Limits { memory_bytes: 1000, table_elements: 60, ..Limits::default() });
+        let mut memory = Memory::new(&Limits {
+            memory_bytes: 1000,
+            table_elements: 60,
+            ..Limits::default()
+        });
         assert!(memory.memory_growing(0, 1000, None).unwrap());
         memory.table_grow_failed(failed()).unwrap();
         memory.memory_grow_failed(failed()).unwrap();

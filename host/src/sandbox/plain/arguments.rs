@@ -41,11 +41,19 @@ pub(super) fn check(ty: &ComponentFunc, config: &Json) -> Result<(), String> {
     for (table, values) in [("args", args), ("defaults", defaults)] {
         for (name, value) in values {
             let Some((_, ty)) = ty.params().find(|(param, _)| *param == name) else {
-                let params: Vec<String> = ty.params().map(|(name, _)| format!("`{name}`")).collect();
-                let params = if params.is_empty() { "none".into() } else { params.join(", ") };
-                return Err(format!("`{table}` has `{name}`, but the function's parameters are {params}"));
+                let params: Vec<String> =
+                    ty.params().map(|(name, _)| format!("`{name}`")).collect();
+                let params = if params.is_empty() {
+                    "none".into()
+                } else {
+                    params.join(", ")
+                };
+                return Err(format!(
+                    "`{table}` has `{name}`, but the function's parameters are {params}"
+                ));
             };
-            from_json(&ty, &value, &mut room).map_err(|error| format!("`{name}` in `{table}`: {error}"))?;
+            from_json(&ty, &value, &mut room)
+                .map_err(|error| format!("`{name}` in `{table}`: {error}"))?;
         }
     }
     Ok(())
@@ -62,12 +70,18 @@ pub(super) fn gather(ty: &ComponentFunc, call: &Call) -> Result<Vec<Val>, String
         _ => None,
     };
     // A text that is an argument itself is not searched for others.
-    let named = if whole.is_some() { newest.data.clone() } else { newest.document() };
+    let named = if whole.is_some() {
+        newest.data.clone()
+    } else {
+        newest.document()
+    };
     let named = named.as_ref().and_then(Value::as_object);
     let mut room = Room::of_a_document();
     let argument = |(name, ty): (&str, Type)| {
         let fixed = bindings.args.get(name);
-        let value = fixed.or(named.and_then(|named| named.get(name))).or(bindings.defaults.get(name));
+        let value = fixed
+            .or(named.and_then(|named| named.get(name)))
+            .or(bindings.defaults.get(name));
         let value = match (value, &whole) {
             (Some(value), _) => value,
             (None, _) if matches!(ty, Type::Option(_)) => &Value::Null,
@@ -84,10 +98,19 @@ fn missing(name: &str, named: Option<&Map<String, Value>>) -> String {
         None => "the newest message holds no object with arguments".to_owned(),
         Some(named) => {
             let keys: Vec<String> = named.keys().map(|key| format!("`{key}`")).collect();
-            format!("the newest message has {}", if keys.is_empty() { "none".into() } else { keys.join(", ") })
+            format!(
+                "the newest message has {}",
+                if keys.is_empty() {
+                    "none".into()
+                } else {
+                    keys.join(", ")
+                }
+            )
         }
     };
-    format!("argument `{name}` is missing: {found}; or write it in `config = {{ args = {{ {name} = … }} }}`")
+    format!(
+        "argument `{name}` is missing: {found}; or write it in `config = {{ args = {{ {name} = … }} }}`"
+    )
 }
 
 /// What a call is about: the newest message, or the planned task that it carries out.
@@ -98,15 +121,27 @@ struct Newest<'a> {
 
 impl<'a> Newest<'a> {
     fn of(call: &'a Call) -> Self {
-        if let Entry::Run { task: Some(task), .. } = &call.entry {
-            return Self { content: &task.text, data: None };
+        if let Entry::Run {
+            task: Some(task), ..
+        } = &call.entry
+        {
+            return Self {
+                content: &task.text,
+                data: None,
+            };
         }
         match call.outputs.last().or(call.news.last()) {
             Some(message) => Self {
                 content: &message.content,
-                data: message.instruct.as_ref().map(|instruct| instruct.value.value()),
+                data: message
+                    .instruct
+                    .as_ref()
+                    .map(|instruct| instruct.value.value()),
             },
-            None => Self { content: "", data: None },
+            None => Self {
+                content: "",
+                data: None,
+            },
         }
     }
 

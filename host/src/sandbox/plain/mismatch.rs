@@ -33,7 +33,13 @@ impl Mismatch {
             found.truncate(found.floor_char_boundary(SHOWN_BYTES));
             found.push('…');
         }
-        Self { place: String::new(), why: Why::Other { expected: expected.to_owned(), found } }
+        Self {
+            place: String::new(),
+            why: Why::Other {
+                expected: expected.to_owned(),
+                found,
+            },
+        }
     }
 
     pub(super) fn under(mut self, key: &str) -> Self {
@@ -48,7 +54,10 @@ impl Mismatch {
 
 impl From<JsonError> for Mismatch {
     fn from(error: JsonError) -> Self {
-        Self { place: String::new(), why: Why::Room(error) }
+        Self {
+            place: String::new(),
+            why: Why::Room(error),
+        }
     }
 }
 
@@ -59,6 +68,10 @@ impl fmt::Display for Mismatch {
             // Where the room ended says nothing.
             Why::Room(error) => return write!(f, "as a value of its type it is {error}"),
         }
-        if self.place.is_empty() { Ok(()) } else { write!(f, " (at `{}`)", self.place) }
+        if self.place.is_empty() {
+            Ok(())
+        } else {
+            write!(f, " (at `{}`)", self.place)
+        }
     }
 }

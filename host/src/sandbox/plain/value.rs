@@ -32,7 +32,11 @@ pub(super) fn without_json(ty: &Type) -> Option<&'static str> {
         Type::Tuple(tuple) => tuple.types().find_map(|ty| without_json(&ty)),
         Type::Record(record) => record.fields().find_map(|field| without_json(&field.ty)),
         Type::Variant(variant) => variant.cases().find_map(|case| without_json(&case.ty?)),
-        Type::Result(result) => result.ok().into_iter().chain(result.err()).find_map(|ty| without_json(&ty)),
+        Type::Result(result) => result
+            .ok()
+            .into_iter()
+            .chain(result.err())
+            .find_map(|ty| without_json(&ty)),
         _ => None,
     }
 }
@@ -41,7 +45,10 @@ pub(super) fn without_json(ty: &Type) -> Option<&'static str> {
 pub(super) fn from_json(ty: &Type, value: &Value, room: &mut Room) -> Result<Val, Mismatch> {
     let expected = |what: &str| Mismatch::new(what, value);
     match ty {
-        Type::Bool => value.as_bool().map(Val::Bool).ok_or_else(|| expected("`true` or `false`")),
+        Type::Bool => value
+            .as_bool()
+            .map(Val::Bool)
+            .ok_or_else(|| expected("`true` or `false`")),
         Type::U8 => integer(value, u8::MIN.into(), u8::MAX.into()).map(|n| Val::U8(n as u8)),
         Type::U16 => integer(value, u16::MIN.into(), u16::MAX.into()).map(|n| Val::U16(n as u16)),
         Type::U32 => integer(value, u32::MIN.into(), u32::MAX.into()).map(|n| Val::U32(n as u32)),
@@ -54,7 +61,11 @@ pub(super) fn from_json(ty: &Type, value: &Value, room: &mut Room) -> Result<Val
             let wide = float(value)?;
             let narrow = wide as f32;
             let fits = narrow.is_finite() || !wide.is_finite();
-            if fits { Ok(Val::Float32(narrow)) } else { Err(expected("a number that fits 32 bits")) }
+            if fits {
+                Ok(Val::Float32(narrow))
+            } else {
+                Err(expected("a number that fits 32 bits"))
+            }
         }
         Type::Float64 => float(value).map(Val::Float64),
         Type::Char => {
@@ -73,7 +84,9 @@ pub(super) fn from_json(ty: &Type, value: &Value, room: &mut Room) -> Result<Val
         Type::Flags(ty) => flags(value, &ty.names().collect::<Vec<_>>(), room),
         Type::List(ty) if ty.ty() == Type::U8 => {
             let text = string(value, "a string in base64")?;
-            let bytes = STANDARD.decode(text).map_err(|_| expected("a string in base64"))?;
+            let bytes = STANDARD
+                .decode(text)
+                .map_err(|_| expected("a string in base64"))?;
             // Each is a value of its own.
             room.text(bytes.len().saturating_mul(size_of::<Val>()))?;
             Ok(Val::List(bytes.into_iter().map(Val::U8).collect()))
@@ -88,13 +101,27 @@ pub(super) fn from_json(ty: &Type, value: &Value, room: &mut Room) -> Result<Val
             items.collect::<Result<_, _>>().map(Val::List)
         }
         Type::Tuple(ty) => tuple(value, &ty.types().collect::<Vec<_>>(), room),
-        Type::Record(ty) => record(value, &ty.fields().map(|field| (field.name, field.ty)).collect::<Vec<_>>(), room),
-        Type::Variant(ty) => variant(value, &ty.cases().map(|case| (case.name, case.ty)).collect::<Vec<_>>(), room),
+        Type::Record(ty) => record(
+            value,
+            &ty.fields()
+                .map(|field| (field.name, field.ty))
+                .collect::<Vec<_>>(),
+            room,
+        ),
+        Type::Variant(ty) => variant(
+            value,
+            &ty.cases()
+                .map(|case| (case.name, case.ty))
+                .collect::<Vec<_>>(),
+            room,
+        ),
         Type::Option(ty) => option(value, &ty.ty(), room),
         Type::Result(ty) => {
             let cases = [("ok", ty.ok()), ("err", ty.err())];
             let (case, inner) = only(value, &cases.each_ref().map(|(name, _)| *name))?;
-            let ty = cases.into_iter().find_map(|(name, ty)| ty.filter(|_| name == case));
+            let ty = cases
+                .into_iter()
+                .find_map(|(name, ty)| ty.filter(|_| name == case));
             room.entry(0, case)?;
             let part = payload(ty, inner, room).map_err(|error| error.under(case))?;
             Ok(Val::Result(if case == "ok" { Ok(part) } else { Err(part) }))
@@ -112,19 +139,26 @@ fn count(value: &Val, room: &mut Room) -> Result<(), JsonError> {
     match value {
         Val::String(text) | Val::Enum(text) | Val::Variant(text, None) => room.text(text.len()),
         // In base64.
-        Val::List(items) if matches!(items.first(), Some(Val::U8(_))) => room.text(items.len().div_ceil(3) * 4),
-        Val::List(items) | Val::Tuple(items) => items.iter().enumerate().try_for_each(|(at, item)| {
-            room.item(at)?;
-            count(item, room)
-        }),
+        Val::List(items) if matches!(items.first(), Some(Val::U8(_))) => {
+            room.text(items.len().div_ceil(3) * 4)
+        }
+        Val::List(items) | Val::Tuple(items) => {
+            items.iter().enumerate().try_for_each(|(at, item)| {
+                room.item(at)?;
+                count(item, room)
+            })
+        }
         Val::Flags(names) => names.iter().enumerate().try_for_each(|(at, name)| {
             room.item(at)?;
             room.text(name.len())
         }),
-        Val::Record(fields) => fields.iter().enumerate().try_for_each(|(at, (name, value))| {
-            room.entry(at, name)?;
-            count(value, room)
-        }),
+        Val::Record(fields) => fields
+            .iter()
+            .enumerate()
+            .try_for_each(|(at, (name, value))| {
+                room.entry(at, name)?;
+                count(value, room)
+            }),
         Val::Variant(case, Some(inner)) => {
             room.entry(0, case)?;
             count(inner, room)
@@ -163,20 +197,36 @@ pub(super) fn to_json(ty: &Type, value: Val) -> Value {
         (_, Val::String(value) | Val::Enum(value)) => value.into(),
         (_, Val::Flags(names)) => names.into(),
         (Type::List(ty), Val::List(items)) if ty.ty() == Type::U8 => {
-            let bytes = items.into_iter().filter_map(|item| if let Val::U8(byte) = item { Some(byte) } else { None });
+            let bytes = items.into_iter().filter_map(|item| {
+                if let Val::U8(byte) = item {
+                    Some(byte)
+                } else {
+                    None
+                }
+            });
             STANDARD.encode(bytes.collect::<Vec<u8>>()).into()
         }
         (Type::List(ty), Val::List(items)) => {
             let ty = ty.ty();
             items.into_iter().map(|item| to_json(&ty, item)).collect()
         }
-        (Type::Tuple(ty), Val::Tuple(items)) => ty.types().zip(items).map(|(ty, item)| to_json(&ty, item)).collect(),
+        (Type::Tuple(ty), Val::Tuple(items)) => ty
+            .types()
+            .zip(items)
+            .map(|(ty, item)| to_json(&ty, item))
+            .collect(),
         (Type::Record(ty), Val::Record(fields)) => {
-            let fields = ty.fields().zip(fields).map(|(field, (name, value))| (name, to_json(&field.ty, value)));
+            let fields = ty
+                .fields()
+                .zip(fields)
+                .map(|(field, (name, value))| (name, to_json(&field.ty, value)));
             Value::Object(fields.collect())
         }
         (Type::Variant(ty), Val::Variant(case, inner)) => {
-            let ty = ty.cases().find(|known| known.name == case).and_then(|known| known.ty);
+            let ty = ty
+                .cases()
+                .find(|known| known.name == case)
+                .and_then(|known| known.ty);
             match (ty, inner) {
                 (Some(ty), Some(inner)) => wrapped(&case, to_json(&ty, *inner)),
                 _ => case.into(),
@@ -185,14 +235,20 @@ pub(super) fn to_json(ty: &Type, value: Val) -> Value {
         (Type::Option(ty), Val::Option(Some(inner))) => {
             let ty = ty.ty();
             let inner = to_json(&ty, *inner);
-            if matches!(ty, Type::Option(_)) { wrapped("some", inner) } else { inner }
+            if matches!(ty, Type::Option(_)) {
+                wrapped("some", inner)
+            } else {
+                inner
+            }
         }
         (Type::Result(ty), Val::Result(result)) => {
             let (case, ty, inner) = match result {
                 Ok(inner) => ("ok", ty.ok(), inner),
                 Err(inner) => ("err", ty.err(), inner),
             };
-            let inner = ty.zip(inner).map_or(Value::Null, |(ty, inner)| to_json(&ty, *inner));
+            let inner = ty
+                .zip(inner)
+                .map_or(Value::Null, |(ty, inner)| to_json(&ty, *inner));
             wrapped(case, inner)
         }
         // None; and what no function that passed its check returns.
@@ -218,13 +274,16 @@ fn float(value: &Value) -> Result<f64, Mismatch> {
         Value::String(word) if word == NAN => Ok(f64::NAN),
         Value::String(word) if word == INFINITY => Ok(f64::INFINITY),
         Value::String(word) if word == NEGATIVE_INFINITY => Ok(f64::NEG_INFINITY),
-        other => other.as_f64().ok_or_else(|| Mismatch::new("a number", value)),
+        other => other
+            .as_f64()
+            .ok_or_else(|| Mismatch::new("a number", value)),
     }
 }
 
 /// A whole number within the range of its type. As in JSON Schema, 1.0 is one.
 fn integer(value: &Value, least: i128, most: i128) -> Result<i128, Mismatch> {
-    let whole = |float: f64| (float.fract() == 0.0 && float.abs() <= WHOLE_FLOATS).then_some(float as i128);
+    let whole =
+        |float: f64| (float.fract() == 0.0 && float.abs() <= WHOLE_FLOATS).then_some(float as i128);
     let number = match value {
         Value::Number(number) => number.as_i128().or_else(|| number.as_f64().and_then(whole)),
         _ => None,
@@ -245,7 +304,9 @@ fn word(value: &Value, names: &[&str], room: &mut Room) -> Result<String, Mismat
 }
 
 fn flags(value: &Value, names: &[&str], room: &mut Room) -> Result<Val, Mismatch> {
-    let items = value.as_array().ok_or_else(|| Mismatch::new("an array of flags", value))?;
+    let items = value
+        .as_array()
+        .ok_or_else(|| Mismatch::new("an array of flags", value))?;
     let mut set = Vec::with_capacity(items.len());
     for (at, item) in items.iter().enumerate() {
         room.item(at)?;
@@ -260,7 +321,8 @@ fn flags(value: &Value, names: &[&str], room: &mut Room) -> Result<Val, Mismatch
 
 fn tuple(value: &Value, types: &[Type], room: &mut Room) -> Result<Val, Mismatch> {
     let items = value.as_array().filter(|items| items.len() == types.len());
-    let items = items.ok_or_else(|| Mismatch::new(&format!("an array of {}", types.len()), value))?;
+    let items =
+        items.ok_or_else(|| Mismatch::new(&format!("an array of {}", types.len()), value))?;
     let items = types.iter().zip(items).enumerate().map(|(at, (ty, item))| {
         room.item(at)?;
         from_json(ty, item, room).map_err(|error| error.at(at))
@@ -269,8 +331,13 @@ fn tuple(value: &Value, types: &[Type], room: &mut Room) -> Result<Val, Mismatch
 }
 
 fn record(value: &Value, fields: &[(&str, Type)], room: &mut Room) -> Result<Val, Mismatch> {
-    let object = value.as_object().ok_or_else(|| Mismatch::new("an object", value))?;
-    if let Some(stranger) = object.keys().find(|key| !fields.iter().any(|(name, _)| name == key)) {
+    let object = value
+        .as_object()
+        .ok_or_else(|| Mismatch::new("an object", value))?;
+    if let Some(stranger) = object
+        .keys()
+        .find(|key| !fields.iter().any(|(name, _)| name == key))
+    {
         let names: Vec<&str> = fields.iter().map(|(name, _)| *name).collect();
         let expected = format!("no other keys than {}", quoted(&names, ", "));
         return Err(Mismatch::new(&expected, &Value::String(stranger.clone())));
@@ -284,10 +351,19 @@ fn record(value: &Value, fields: &[(&str, Type)], room: &mut Room) -> Result<Val
         };
         Ok(((*name).to_owned(), value))
     };
-    fields.iter().enumerate().map(field).collect::<Result<_, _>>().map(Val::Record)
+    fields
+        .iter()
+        .enumerate()
+        .map(field)
+        .collect::<Result<_, _>>()
+        .map(Val::Record)
 }
 
-fn variant(value: &Value, cases: &[(&str, Option<Type>)], room: &mut Room) -> Result<Val, Mismatch> {
+fn variant(
+    value: &Value,
+    cases: &[(&str, Option<Type>)],
+    room: &mut Room,
+) -> Result<Val, Mismatch> {
     let names: Vec<&str> = cases.iter().map(|(name, _)| *name).collect();
     if let Some(word) = value.as_str() {
         if !cases.iter().any(|(name, ty)| *name == word && ty.is_none()) {
@@ -297,7 +373,10 @@ fn variant(value: &Value, cases: &[(&str, Option<Type>)], room: &mut Room) -> Re
         return Ok(Val::Variant(word.to_owned(), None));
     }
     let (case, inner) = only(value, &names).map_err(|_| Mismatch::new(&cases_of(cases), value))?;
-    let ty = cases.iter().find(|(name, _)| *name == case).and_then(|(_, ty)| ty.as_ref());
+    let ty = cases
+        .iter()
+        .find(|(name, _)| *name == case)
+        .and_then(|(_, ty)| ty.as_ref());
     let ty = ty.ok_or_else(|| Mismatch::new(&cases_of(cases), value))?;
     room.entry(0, case)?;
     let inner = from_json(ty, inner, room).map_err(|error| error.under(case))?;
@@ -322,9 +401,18 @@ fn option(value: &Value, ty: &Type, room: &mut Room) -> Result<Val, Mismatch> {
 /// The one key of an object, which is one of some, and its value.
 fn only<'v>(value: &'v Value, keys: &[&str]) -> Result<(&'v str, &'v Value), Mismatch> {
     let object = value.as_object().filter(|object| object.len() == 1);
-    let entry = object.and_then(|object| object.iter().next()).filter(|(key, _)| keys.contains(&key.as_str()));
-    let expected = || Mismatch::new(&format!("an object with one key, {}", quoted(keys, " or ")), value);
-    entry.map(|(key, value)| (key.as_str(), value)).ok_or_else(expected)
+    let entry = object
+        .and_then(|object| object.iter().next())
+        .filter(|(key, _)| keys.contains(&key.as_str()));
+    let expected = || {
+        Mismatch::new(
+            &format!("an object with one key, {}", quoted(keys, " or ")),
+            value,
+        )
+    };
+    entry
+        .map(|(key, value)| (key.as_str(), value))
+        .ok_or_else(expected)
 }
 
 /// What a case of a `result` carries; `null` where that is nothing.
@@ -339,7 +427,13 @@ fn payload(ty: Option<Type>, value: &Value, room: &mut Room) -> Result<Option<Bo
 fn cases_of(cases: &[(&str, Option<Type>)]) -> String {
     let shown: Vec<String> = cases
         .iter()
-        .map(|(name, ty)| if ty.is_some() { format!("`{{\"{name}\": …}}`") } else { format!("`\"{name}\"`") })
+        .map(|(name, ty)| {
+            if ty.is_some() {
+                format!("`{{\"{name}\": …}}`")
+            } else {
+                format!("`\"{name}\"`")
+            }
+        })
         .collect();
     shown.join(" or ")
 }

@@ -28,7 +28,9 @@ impl<'a> Lines<'a> {
             return None;
         }
         budget.take(names)?;
-        let program = debug_line.program(at, unit.inner.header.address_size(), None, None).ok()?;
+        let program = debug_line
+            .program(at, unit.inner.header.address_size(), None, None)
+            .ok()?;
         let length = program.header().raw_program_buf().len();
         if length > LINES_BYTES {
             return None;
@@ -41,7 +43,11 @@ impl<'a> Lines<'a> {
             match last {
                 None => start = next,
                 Some((begin, place)) => {
-                    for (found, _) in found.iter_mut().zip(addresses).filter(|(_, at)| (begin..next).contains(at)) {
+                    for (found, _) in found
+                        .iter_mut()
+                        .zip(addresses)
+                        .filter(|(_, at)| (begin..next).contains(at))
+                    {
                         // Where several say something, those that begin at zero are of functions that were dropped.
                         if found.is_none_or(|(other, _)| other <= start) {
                             *found = Some((start, place));
@@ -50,23 +56,46 @@ impl<'a> Lines<'a> {
                 }
             }
             let place = (row.file_index(), row.line().map_or(0, |line| line.get()));
-            last = if row.end_sequence() { None } else { Some((next, place)) };
+            last = if row.end_sequence() {
+                None
+            } else {
+                Some((next, place))
+            };
         }
         let header = rows.header().clone();
-        Some(Self { header, rows: found.into_iter().map(|found| found.map(|(_, place)| place)).collect() })
+        Some(Self {
+            header,
+            rows: found
+                .into_iter()
+                .map(|found| found.map(|(_, place)| place))
+                .collect(),
+        })
     }
 
     /// A place as `file:line`. The file is one of the compiler's machine, with the directory it was found in.
-    pub(super) fn source(&self, unit: &Unit<'a>, (file, line): (u64, u64), budget: &mut Budget) -> Option<String> {
+    pub(super) fn source(
+        &self,
+        unit: &Unit<'a>,
+        (file, line): (u64, u64),
+        budget: &mut Budget,
+    ) -> Option<String> {
         let file = self.header.file(file)?;
         let mut path = unit.text(file.path_name(), budget)?;
-        let dir = if file.directory_index() == 0 { None } else { file.directory(&self.header) };
+        let dir = if file.directory_index() == 0 {
+            None
+        } else {
+            file.directory(&self.header)
+        };
         for dir in [dir, unit.dir].into_iter().flatten() {
             if !is_absolute(&path) {
                 path = format!("{}/{path}", unit.text(dir, budget)?.trim_end_matches('/'));
             }
         }
-        Some(if line == 0 { path } else { format!("{path}:{line}") })
+        Some(if line == 0 {
+            path
+        } else {
+            format!("{path}:{line}")
+        })
     }
 }
 

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use gimli::{
-    AttributeValue, DebugAbbrev, DebugAbbrevOffset, DebugAddrBase, DebugLineOffset, DebugLocListsBase,
-    DebugRngListsBase, DebugStrOffsetsBase, Dwarf, LittleEndian, Section, UnitHeader, UnitOffset, constants,
+    AttributeValue, DebugAbbrev, DebugAbbrevOffset, DebugAddrBase, DebugLineOffset,
+    DebugLocListsBase, DebugRngListsBase, DebugStrOffsetsBase, Dwarf, LittleEndian, Section,
+    UnitHeader, UnitOffset, constants,
 };
 
 use super::{Budget, Bytes, LEVELS, text};
@@ -43,16 +44,24 @@ impl<'a> Unit<'a> {
         header: UnitHeader<Bytes<'a>>,
         budget: &mut Budget,
     ) -> Option<Self> {
-        let shapes = dwarf.debug_abbrev.reader().slice().get(header.debug_abbrev_offset().0..)?;
+        let shapes = dwarf
+            .debug_abbrev
+            .reader()
+            .slice()
+            .get(header.debug_abbrev_offset().0..)?;
         let shapes = &shapes[..shapes.len().min(SHAPES_BYTES)];
         // Most of them are short.
         budget.take(shapes.len() / 8)?;
-        let shapes = DebugAbbrev::new(shapes, LittleEndian).abbreviations(DebugAbbrevOffset(0)).ok()?;
+        let shapes = DebugAbbrev::new(shapes, LittleEndian)
+            .abbreviations(DebugAbbrevOffset(0))
+            .ok()?;
         let mut root = Vec::new();
         let mut entries = header.entries_raw(&shapes, None).ok()?;
         let shape = entries.read_abbreviation().ok()??;
         budget.take(shape.attributes().len())?;
-        entries.read_attributes(shape.attributes(), &mut root).ok()?;
+        entries
+            .read_attributes(shape.attributes(), &mut root)
+            .ok()?;
         let (encoding, kind) = (header.encoding(), dwarf.file_type);
         let mut unit = gimli::Unit {
             abbreviations: Arc::new(shapes),
@@ -70,25 +79,44 @@ impl<'a> Unit<'a> {
         let (mut lines, mut dir) = (None, None);
         for attribute in &root {
             match (attribute.name(), attribute.value()) {
-                (constants::DW_AT_stmt_list, AttributeValue::DebugLineRef(offset)) => lines = Some(offset),
+                (constants::DW_AT_stmt_list, AttributeValue::DebugLineRef(offset)) => {
+                    lines = Some(offset)
+                }
                 (constants::DW_AT_comp_dir, value) => dir = Some(value),
                 (constants::DW_AT_str_offsets_base, AttributeValue::DebugStrOffsetsBase(base)) => {
                     unit.str_offsets_base = base;
                 }
-                (constants::DW_AT_addr_base, AttributeValue::DebugAddrBase(base)) => unit.addr_base = base,
-                (constants::DW_AT_rnglists_base, AttributeValue::DebugRngListsBase(base)) => unit.rnglists_base = base,
+                (constants::DW_AT_addr_base, AttributeValue::DebugAddrBase(base)) => {
+                    unit.addr_base = base
+                }
+                (constants::DW_AT_rnglists_base, AttributeValue::DebugRngListsBase(base)) => {
+                    unit.rnglists_base = base
+                }
                 _ => {}
             }
         }
-        let low = root.iter().find(|attribute| attribute.name() == constants::DW_AT_low_pc);
-        unit.low_pc = low.and_then(|low| dwarf.attr_address(&unit, low.value()).ok()?).unwrap_or_default();
-        Some(Self { dwarf, inner: unit, lines, dir, root })
+        let low = root
+            .iter()
+            .find(|attribute| attribute.name() == constants::DW_AT_low_pc);
+        unit.low_pc = low
+            .and_then(|low| dwarf.attr_address(&unit, low.value()).ok()?)
+            .unwrap_or_default();
+        Some(Self {
+            dwarf,
+            inner: unit,
+            lines,
+            dir,
+            root,
+        })
     }
 
     /// Whether any of these addresses is in it.
     pub(super) fn covers(&self, addresses: impl Iterator<Item = u64>, budget: &mut Budget) -> bool {
         let addresses: Vec<u64> = addresses.collect();
-        !self.covered(&self.root, &addresses, budget).unwrap_or_default().is_empty()
+        !self
+            .covered(&self.root, &addresses, budget)
+            .unwrap_or_default()
+            .is_empty()
     }
 
     /// The functions around each of these addresses, the outermost first.
@@ -99,27 +127,44 @@ impl<'a> Unit<'a> {
         scopes
     }
 
-    fn walk(&self, addresses: &[u64], scopes: &mut [Vec<Scope>], budget: &mut Budget) -> Option<()> {
-        let mut entries = self.inner.header.entries_raw(&self.inner.abbreviations, None).ok()?;
+    fn walk(
+        &self,
+        addresses: &[u64],
+        scopes: &mut [Vec<Scope>],
+        budget: &mut Budget,
+    ) -> Option<()> {
+        let mut entries = self
+            .inner
+            .header
+            .entries_raw(&self.inner.abbreviations, None)
+            .ok()?;
         let mut attributes = Vec::new();
         while !entries.is_empty() {
             let (at, depth) = (entries.next_offset(), entries.next_depth());
             budget.take(1)?;
-            let Some(shape) = entries.read_abbreviation().ok()? else { continue };
+            let Some(shape) = entries.read_abbreviation().ok()? else {
+                continue;
+            };
             budget.take(shape.attributes().len())?;
             let is_inlined = shape.tag() == constants::DW_TAG_inlined_subroutine;
             if !is_inlined && shape.tag() != constants::DW_TAG_subprogram {
                 entries.skip_attributes(shape.attributes()).ok()?;
                 continue;
             }
-            entries.read_attributes(shape.attributes(), &mut attributes).ok()?;
+            entries
+                .read_attributes(shape.attributes(), &mut attributes)
+                .ok()?;
             for i in self.covered(&attributes, addresses, budget)? {
                 let around = &mut scopes[i];
                 if !is_inlined {
                     around.clear();
                 }
                 if around.len() < LEVELS && around.last().is_none_or(|outer| outer.depth < depth) {
-                    around.push(Scope { at, depth, call: if is_inlined { call(&attributes) } else { None } });
+                    around.push(Scope {
+                        at,
+                        depth,
+                        call: if is_inlined { call(&attributes) } else { None },
+                    });
                 }
             }
         }
@@ -127,15 +172,28 @@ impl<'a> Unit<'a> {
     }
 
     /// Which of these addresses an entry says it covers.
-    fn covered(&self, entry: &[Attribute<'a>], addresses: &[u64], budget: &mut Budget) -> Option<Vec<usize>> {
+    fn covered(
+        &self,
+        entry: &[Attribute<'a>],
+        addresses: &[u64],
+        budget: &mut Budget,
+    ) -> Option<Vec<usize>> {
         let (mut low, mut high, mut length) = (None, None, None);
         let mut covered = vec![false; addresses.len()];
         let mut cover = |begin: u64, end: u64| {
             let inside = addresses.iter().map(|at| (begin..end).contains(at));
-            covered.iter_mut().zip(inside).for_each(|(covered, inside)| *covered |= inside);
+            covered
+                .iter_mut()
+                .zip(inside)
+                .for_each(|(covered, inside)| *covered |= inside);
         };
         for attribute in entry {
-            let address = || self.dwarf.attr_address(&self.inner, attribute.value()).ok().flatten();
+            let address = || {
+                self.dwarf
+                    .attr_address(&self.inner, attribute.value())
+                    .ok()
+                    .flatten()
+            };
             match (attribute.name(), attribute.value()) {
                 (constants::DW_AT_low_pc, _) => low = address(),
                 (constants::DW_AT_high_pc, AttributeValue::Udata(bytes)) => length = Some(bytes),
@@ -155,7 +213,14 @@ impl<'a> Unit<'a> {
         {
             cover(low, high);
         }
-        Some(covered.iter().enumerate().filter(|(_, covered)| **covered).map(|(i, _)| i).collect())
+        Some(
+            covered
+                .iter()
+                .enumerate()
+                .filter(|(_, covered)| **covered)
+                .map(|(i, _)| i)
+                .collect(),
+        )
     }
 
     /// What a function is called.
@@ -164,20 +229,39 @@ impl<'a> Unit<'a> {
     }
 
     fn name_at(&self, at: UnitOffset, hops: usize, budget: &mut Budget) -> Option<String> {
-        let mut entries = self.inner.header.entries_raw(&self.inner.abbreviations, Some(at)).ok()?;
+        let mut entries = self
+            .inner
+            .header
+            .entries_raw(&self.inner.abbreviations, Some(at))
+            .ok()?;
         let shape = entries.read_abbreviation().ok()??;
         budget.take(1 + shape.attributes().len())?;
         let mut attributes = Vec::new();
-        entries.read_attributes(shape.attributes(), &mut attributes).ok()?;
+        entries
+            .read_attributes(shape.attributes(), &mut attributes)
+            .ok()?;
         let value = |names: &[constants::DwAt]| {
-            names.iter().find_map(|name| attributes.iter().find(|attribute| attribute.name() == *name))
+            names.iter().find_map(|name| {
+                attributes
+                    .iter()
+                    .find(|attribute| attribute.name() == *name)
+            })
         };
-        let names = [constants::DW_AT_linkage_name, constants::DW_AT_MIPS_linkage_name, constants::DW_AT_name];
+        let names = [
+            constants::DW_AT_linkage_name,
+            constants::DW_AT_MIPS_linkage_name,
+            constants::DW_AT_name,
+        ];
         if let Some(name) = value(&names) {
             return self.text(name.value(), budget);
         }
         let hops = hops.checked_sub(1)?;
-        match value(&[constants::DW_AT_abstract_origin, constants::DW_AT_specification])?.value() {
+        match value(&[
+            constants::DW_AT_abstract_origin,
+            constants::DW_AT_specification,
+        ])?
+        .value()
+        {
             AttributeValue::UnitRef(at) => self.name_at(at, hops, budget),
             // In another unit.
             AttributeValue::DebugInfoRef(at) => {
@@ -185,7 +269,8 @@ impl<'a> Unit<'a> {
                 while let Some(header) = units.next().ok()? {
                     budget.take(1)?;
                     if let Some(inside) = at.to_unit_offset(&header) {
-                        return Unit::read(self.dwarf, header, budget)?.name_at(inside, hops, budget);
+                        return Unit::read(self.dwarf, header, budget)?
+                            .name_at(inside, hops, budget);
                     }
                 }
                 None
@@ -203,11 +288,16 @@ impl<'a> Unit<'a> {
 /// Where an inlined function was called.
 fn call(attributes: &[Attribute<'_>]) -> Option<(u64, u64)> {
     let number = |name| {
-        let attribute = attributes.iter().find(|attribute| attribute.name() == name)?;
+        let attribute = attributes
+            .iter()
+            .find(|attribute| attribute.name() == name)?;
         match attribute.value() {
             AttributeValue::FileIndex(index) => Some(index),
             value => value.udata_value(),
         }
     };
-    Some((number(constants::DW_AT_call_file)?, number(constants::DW_AT_call_line).unwrap_or_default()))
+    Some((
+        number(constants::DW_AT_call_file)?,
+        number(constants::DW_AT_call_line).unwrap_or_default(),
+    ))
 }

@@ -46,12 +46,20 @@ struct HttpError {
 
 impl HttpError {
     fn passing(why: String) -> Self {
-        Self { why, passes: true, asked: None, weight: 1 }
+        Self {
+            why,
+            passes: true,
+            asked: None,
+            weight: 1,
+        }
     }
 
     fn broken(error: reqwest::Error) -> Self {
         let weight = if error.is_timeout() { TIMED_OUT } else { 1 };
-        Self { weight, ..Self::passing(chain(&error.without_url())) }
+        Self {
+            weight,
+            ..Self::passing(chain(&error.without_url()))
+        }
     }
 }
 
@@ -62,22 +70,38 @@ impl Client {
             // Without TLS no roots are needed.
             builder = builder.tls_certs_only([]).no_proxy();
         }
-        let client = builder.build().map_err(|e| format!("cannot set up the HTTP client: {e}"))?;
-        Ok(Self { client, url: url.clone() })
+        let client = builder
+            .build()
+            .map_err(|e| format!("cannot set up the HTTP client: {e}"))?;
+        Ok(Self {
+            client,
+            url: url.clone(),
+        })
     }
 
     /// Posts a message, again if that may help. Its key is the idempotency key. Gives the messages of the answer.
-    pub(super) fn post(&self, letter: Letter, tries: Tries) -> BoxFuture<'static, Result<Vec<String>, String>> {
+    pub(super) fn post(
+        &self,
+        letter: Letter,
+        tries: Tries,
+    ) -> BoxFuture<'static, Result<Vec<String>, String>> {
         let (client, url) = (self.client.clone(), self.url.clone());
         Box::pin(async move {
             let mut made = 0;
             loop {
-                let HttpError { why, passes, asked, weight } = match patiently(&url, post(&client, &url, &letter)).await
-                {
+                let HttpError {
+                    why,
+                    passes,
+                    asked,
+                    weight,
+                } = match patiently(&url, post(&client, &url, &letter)).await {
                     Ok(messages) => return Ok(messages),
                     Err(error) => error,
                 };
-                let pause = asked.map_or_else(|| doubled(FIRST, made), |asked| asked.max(doubled(SHORTEST, made)));
+                let pause = asked.map_or_else(
+                    || doubled(FIRST, made),
+                    |asked| asked.max(doubled(SHORTEST, made)),
+                );
                 made += weight;
                 if !passes || (tries == Tries::Few && made >= TRIES) {
                     return Err(format!("cannot post to `{url}`: {why}"));
@@ -99,15 +123,29 @@ async fn patiently<T>(url: &Url, answer: impl Future<Output = T>) -> T {
     answer.await
 }
 
-async fn post(client: &reqwest::Client, url: &Url, letter: &Letter) -> Result<Vec<String>, HttpError> {
-    let request =
-        client.post(url.clone()).header(CONTENT_TYPE, "application/json").header("Idempotency-Key", &letter.key);
-    let mut response = request.body(letter.text.clone()).send().await.map_err(HttpError::broken)?;
+async fn post(
+    client: &reqwest::Client,
+    url: &Url,
+    letter: &Letter,
+) -> Result<Vec<String>, HttpError> {
+    let request = client
+        .post(url.clone())
+        .header(CONTENT_TYPE, "application/json")
+        .header("Idempotency-Key", &letter.key);
+    let mut response = request
+        .body(letter.text.clone())
+        .send()
+        .await
+        .map_err(HttpError::broken)?;
     let status = response.status();
     if !status.is_success() {
         let passes = status.is_server_error() || status.as_u16() == 429;
         let why = format!("the server answered {status}");
-        return Err(HttpError { passes, asked: asked(response.headers()), ..HttpError::passing(why) });
+        return Err(HttpError {
+            passes,
+            asked: asked(response.headers()),
+            ..HttpError::passing(why)
+        });
     }
     // The server has taken the message. Whatever is wrong with the rest of its answer, it is not sent again.
     let answer = match read(&mut response).await {
@@ -151,7 +189,9 @@ async fn read(response: &mut Response) -> Result<Vec<u8>, String> {
     loop {
         match response.chunk().await {
             Ok(None) => return Ok(body),
-            Ok(Some(chunk)) if body.len() + chunk.len() <= MAX_ANSWER => body.extend_from_slice(&chunk),
+            Ok(Some(chunk)) if body.len() + chunk.len() <= MAX_ANSWER => {
+                body.extend_from_slice(&chunk)
+            }
             Ok(Some(_)) => return Err(format!("it has more than {MAX_ANSWER} bytes")),
             Err(error) => return Err(format!("it broke off: {}", chain(&error.without_url()))),
         }

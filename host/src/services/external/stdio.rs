@@ -40,7 +40,11 @@ type Written = oneshot::Sender<std::io::Result<()>>;
 
 /// What is started. A path is relative to the team file, which is absolute; a bare name is looked for as a shell does.
 pub(super) fn program(name: &str, dir: &Path) -> PathBuf {
-    if name.contains('/') { dir.join(name) } else { PathBuf::from(name) }
+    if name.contains('/') {
+        dir.join(name)
+    } else {
+        PathBuf::from(name)
+    }
 }
 
 /// A running program, in a process group of its own: what it starts belongs to it, and what the terminal sends to the
@@ -59,12 +63,19 @@ pub(super) struct Program {
 impl Program {
     /// Starts a program in a directory.
     pub(super) fn start(command: &[String], dir: &Path) -> Result<Self, String> {
-        let Some((name, arguments)) = command.split_first() else { return Err("the command is empty".into()) };
+        let Some((name, arguments)) = command.split_first() else {
+            return Err("the command is empty".into());
+        };
         let program = program(name, dir);
         let mut command = Command::new(&program);
-        command.args(arguments).current_dir(dir).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command
+            .args(arguments)
+            .current_dir(dir)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
         let spawned = spawn(&mut command, Purpose::External);
-        let mut child = spawned.map_err(|e| format!("cannot start `{}`: {e}", program.display()))?;
+        let mut child =
+            spawned.map_err(|e| format!("cannot start `{}`: {e}", program.display()))?;
         let (stdin, stdout) = (child.stdin.take().map(Arc::new), child.stdout.take());
         let child = Arc::new(Mutex::new(child));
         let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -73,25 +84,48 @@ impl Program {
         drop(started);
         let (lines, to_write) = sync::sync_channel(1);
         let (found, incoming) = mpsc::channel(QUEUE);
-        let watched = (child.clone(), stdin.as_ref().map(Arc::downgrade).unwrap_or_default());
+        let watched = (
+            child.clone(),
+            stdin.as_ref().map(Arc::downgrade).unwrap_or_default(),
+        );
         let threads = || {
-            thread::Builder::new().name("external out".into()).spawn(move || write(stdin, &to_write))?;
-            thread::Builder::new().name("external in".into()).spawn(move || read(stdout, watched, &found))
+            thread::Builder::new()
+                .name("external out".into())
+                .spawn(move || write(stdin, &to_write))?;
+            thread::Builder::new()
+                .name("external in".into())
+                .spawn(move || read(stdout, watched, &found))
         };
         threads().map_err(|e| format!("cannot start a thread: {e}"))?;
-        Ok(Self { child, lines: Some(lines), incoming, deadline: None, told: false })
+        Ok(Self {
+            child,
+            lines: Some(lines),
+            incoming,
+            deadline: None,
+            told: false,
+        })
     }
 
     /// Writes a line. Nothing comes back for it at once.
     /// A program that reads nothing is waited for, for ever where `tries` says so.
-    pub(super) fn write(&mut self, line: String, tries: Tries) -> BoxFuture<'static, Result<Vec<String>, String>> {
+    pub(super) fn write(
+        &mut self,
+        line: String,
+        tries: Tries,
+    ) -> BoxFuture<'static, Result<Vec<String>, String>> {
         let gone = "the program has ended";
         let (done, written) = oneshot::channel();
         self.stay_open();
         // Lines are written one after another: there is room, unless one of an earlier run was not taken.
-        let sent = match self.lines.as_ref().map(|lines| lines.try_send((line, done))) {
+        let sent = match self
+            .lines
+            .as_ref()
+            .map(|lines| lines.try_send((line, done)))
+        {
             Some(Ok(())) => Ok(()),
-            Some(Err(sync::TrySendError::Full(_))) => Err("the program does not take what it is told"),
+            Some(Err(sync::TrySendError::Full(_))) => {
+                Err("the program does not take what it is told")
+            }
             Some(Err(sync::TrySendError::Disconnected(_))) | None => Err(gone),
         };
         Box::pin(async move {
@@ -99,12 +133,21 @@ impl Program {
             let mut written = pin!(written);
             let mut taken = tokio::time::timeout(UNTOLD, &mut written).await;
             if taken.is_err() {
-                tracing::warn!("the external program does not read what it is told; it is waited for");
-                let left = if tries == Tries::Few { PATIENCE - UNTOLD } else { Duration::MAX };
+                tracing::warn!(
+                    "the external program does not read what it is told; it is waited for"
+                );
+                let left = if tries == Tries::Few {
+                    PATIENCE - UNTOLD
+                } else {
+                    Duration::MAX
+                };
                 taken = tokio::time::timeout(left, written).await;
             }
             let Ok(taken) = taken else {
-                return Err(format!("the program has not read what it was told within {} s", PATIENCE.as_secs()));
+                return Err(format!(
+                    "the program has not read what it was told within {} s",
+                    PATIENCE.as_secs()
+                ));
             };
             match taken {
                 Ok(Ok(())) => Ok(Vec::new()),
@@ -137,7 +180,11 @@ impl Program {
     pub(super) async fn incoming(&mut self) -> Incoming {
         loop {
             let deadline = self.deadline.as_mut();
-            let over = async { deadline.map_or_else(|| Either::Left(pending()), Either::Right).await };
+            let over = async {
+                deadline
+                    .map_or_else(|| Either::Left(pending()), Either::Right)
+                    .await
+            };
             tokio::select! {
                 biased;
                 next = self.incoming.recv() => {
@@ -157,7 +204,10 @@ impl Program {
                     left
                 }
                 (None, true) => {
-                    let how = format!("did not end within {} s of its input and is killed", PATIENCE.as_secs());
+                    let how = format!(
+                        "did not end within {} s of its input and is killed",
+                        PATIENCE.as_secs()
+                    );
                     return Incoming::Closed { how, well: false };
                 }
             };
@@ -178,7 +228,10 @@ static STARTED: Mutex<Vec<Weak<Mutex<Running>>>> = Mutex::new(Vec::new());
 /// Kills the programs that still run, with all that they started. This process ends now, and drops nothing.
 pub fn kill_all() {
     let started = std::mem::take(&mut *STARTED.lock().unwrap_or_else(PoisonError::into_inner));
-    started.iter().filter_map(Weak::upgrade).for_each(|child| kill(&child));
+    started
+        .iter()
+        .filter_map(Weak::upgrade)
+        .for_each(|child| kill(&child));
 }
 
 fn kill(child: &Mutex<Running>) {
@@ -237,7 +290,10 @@ fn read(
             }
             Err(error) => {
                 let line = String::from_utf8_lossy(error.as_bytes()).into_owned();
-                tracing::warn!("the external program wrote a line that is no UTF-8: `{}`", excerpt(&line, SHOWN));
+                tracing::warn!(
+                    "the external program wrote a line that is no UTF-8: `{}`",
+                    excerpt(&line, SHOWN)
+                );
             }
         }
     };
@@ -248,7 +304,10 @@ fn read(
     }
     let glances = PATIENCE.as_millis() / GLANCE.as_millis();
     let ended = (0..glances).find_map(|_| {
-        let status = child.lock().unwrap_or_else(PoisonError::into_inner).try_wait();
+        let status = child
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .try_wait();
         status.ok()?.or_else(|| {
             thread::sleep(GLANCE);
             None
@@ -256,6 +315,9 @@ fn read(
     });
     let has_read_all = !stdin.upgrade().is_some_and(|stdin| is_unread(&stdin));
     let well = has_read_all && ended.is_some_and(|status| status.success());
-    let how = ended.map_or_else(|| "does not end".into(), |status| format!("ended with {status}"));
+    let how = ended.map_or_else(
+        || "does not end".into(),
+        |status| format!("ended with {status}"),
+    );
     let _ = found.blocking_send(Incoming::Closed { how, well });
 }

@@ -9,7 +9,11 @@ pub(super) const LOCALHOST: &str = "localhost";
 /// Whether a host of this name may be found at this address.
 pub(super) fn is_allowed(name: &str, address: IpAddr) -> bool {
     // The name is reserved for this machine. It is granted literally or not at all: stars never match it.
-    if name == LOCALHOST { address.is_loopback() } else { is_public(address) }
+    if name == LOCALHOST {
+        address.is_loopback()
+    } else {
+        is_public(address)
+    }
 }
 
 fn is_public(address: IpAddr) -> bool {
@@ -41,7 +45,9 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 fn is_public_v6(address: Ipv6Addr) -> bool {
     match address.segments() {
         // Translators reach the address of the old internet that is inside.
-        [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => is_public_v4(inner(high, low)),
+        [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => {
+            is_public_v4(inner(high, low))
+        }
         // Tunnels, benchmarks, identifiers; documentation.
         [0x2001, 0..0x200, ..] | [0x2001, 0xdb8, ..] | [0x3fff, 0..0x1000, ..] => false,
         // All that is given out so far. Among the rest are this machine, local networks, and mapped addresses.
@@ -65,18 +71,122 @@ mod tests {
                 assert_eq!(is_allowed(name, address), allowed, "{name} at {text}");
             }
         };
-        check("example.com", true, &["1.1.1.1", "93.184.216.34", "100.63.255.255", "100.128.0.1", "172.15.0.1"]);
-        check("example.com", true, &["168.63.129.15", "172.32.0.1", "192.0.1.1", "198.20.0.1", "223.255.255.255"]);
-        check("example.com", true, &["2606:4700::1111", "2a00::1", "64:ff9b::1.1.1.1", "2002:101:101::1"]);
-        check("example.com", false, &["127.0.0.1", "127.8.9.1", "10.0.0.1", "172.16.0.1", "172.31.255.255"]);
-        check("example.com", false, &["192.168.1.1", "169.254.169.254", "100.64.0.1", "100.127.255.255"]);
-        check("example.com", false, &["0.0.0.0", "0.1.2.3", "192.0.0.192", "192.0.2.1", "198.18.0.1", "203.0.113.1"]);
-        check("example.com", false, &["224.0.0.1", "240.0.0.1", "255.255.255.255", "192.88.99.1", "168.63.129.16"]);
-        check("example.com", false, &["::", "::1", "fe80::1", "fc00::1", "fd00:ec2::254", "fec0::1", "ff02::1"]);
-        check("example.com", false, &["::ffff:127.0.0.1", "::ffff:1.1.1.1", "::127.0.0.1", "2001:db8::1", "2001::1"]);
-        check("example.com", false, &["64:ff9b::127.0.0.1", "64:ff9b::10.0.0.1", "2002:7f00:1::", "100::1"]);
+        check(
+            "example.com",
+            true,
+            &[
+                "1.1.1.1",
+                "93.184.216.34",
+                "100.63.255.255",
+                "100.128.0.1",
+                "172.15.0.1",
+            ],
+        );
+        check(
+            "example.com",
+            true,
+            &[
+                "168.63.129.15",
+                "172.32.0.1",
+                "192.0.1.1",
+                "198.20.0.1",
+                "223.255.255.255",
+            ],
+        );
+        check(
+            "example.com",
+            true,
+            &[
+                "2606:4700::1111",
+                "2a00::1",
+                "64:ff9b::1.1.1.1",
+                "2002:101:101::1",
+            ],
+        );
+        check(
+            "example.com",
+            false,
+            &[
+                "127.0.0.1",
+                "127.8.9.1",
+                "10.0.0.1",
+                "172.16.0.1",
+                "172.31.255.255",
+            ],
+        );
+        check(
+            "example.com",
+            false,
+            &[
+                "192.168.1.1",
+                "169.254.169.254",
+                "100.64.0.1",
+                "100.127.255.255",
+            ],
+        );
+        check(
+            "example.com",
+            false,
+            &[
+                "0.0.0.0",
+                "0.1.2.3",
+                "192.0.0.192",
+                "192.0.2.1",
+                "198.18.0.1",
+                "203.0.113.1",
+            ],
+        );
+        check(
+            "example.com",
+            false,
+            &[
+                "224.0.0.1",
+                "240.0.0.1",
+                "255.255.255.255",
+                "192.88.99.1",
+                "168.63.129.16",
+            ],
+        );
+        check(
+            "example.com",
+            false,
+            &[
+                "::",
+                "::1",
+                "fe80::1",
+                "fc00::1",
+                "fd00:ec2::254",
+                "fec0::1",
+                "ff02::1",
+            ],
+        );
+        check(
+            "example.com",
+            false,
+            &[
+                "::ffff:127.0.0.1",
+                "::ffff:1.1.1.1",
+                "::127.0.0.1",
+                "2001:db8::1",
+                "2001::1",
+            ],
+        );
+        check(
+            "example.com",
+            false,
+            &[
+                "64:ff9b::127.0.0.1",
+                "64:ff9b::10.0.0.1",
+                "2002:7f00:1::",
+                "100::1",
+            ],
+        );
         check("localhost", true, &["127.0.0.1", "127.0.0.2", "::1"]);
-        check("localhost", false, &["1.1.1.1", "10.0.0.1", "169.254.169.254", "::ffff:127.0.0.1"]);
+        check(
+            "localhost",
+            false,
+            &["1.1.1.1", "10.0.0.1", "169.254.169.254", "::ffff:127.0.0.1"],
+        );
         check("localhost.example.com", false, &["127.0.0.1"]);
     }
 }

@@ -20,7 +20,8 @@ use tower::util::MapResponseLayer;
 
 use super::secret::{self, Secrets};
 use super::{
-    BODY_BYTES, HEADERS_BYTES, Header, KEY_HEADER, MAX_TIMEOUT_MS, Request, Response, TIMEOUT_MS, URL_BYTES, address,
+    BODY_BYTES, HEADERS_BYTES, Header, KEY_HEADER, MAX_TIMEOUT_MS, Request, Response, TIMEOUT_MS,
+    URL_BYTES, address,
 };
 use crate::gateway::{Allowance, HostError, HostErrorKind, ITEM_BYTES};
 use crate::plugin::http::{Carried, HttpGrant, authority, entitled, permit, shown};
@@ -31,7 +32,12 @@ const REDIRECTS: usize = 5;
 /// How long connecting may take. A server that is there accepts within a round trip or two.
 const CONNECT: Duration = Duration::from_secs(10);
 /// Headers that say who asks. They do not follow a redirect to another host.
-const CREDENTIALS: [&str; 4] = ["authorization", "cookie", "proxy-authorization", "x-api-key"];
+const CREDENTIALS: [&str; 4] = [
+    "authorization",
+    "cookie",
+    "proxy-authorization",
+    "x-api-key",
+];
 
 tokio::task_local! {
     /// Whether the exchange that is under way has had a connection, with its TLS: before that nothing of a request is
@@ -40,7 +46,8 @@ tokio::task_local! {
 }
 
 /// Finds the addresses of a name.
-pub type Lookup = Arc<dyn Fn(String) -> BoxFuture<'static, std::io::Result<Vec<IpAddr>>> + Send + Sync>;
+pub type Lookup =
+    Arc<dyn Fn(String) -> BoxFuture<'static, std::io::Result<Vec<IpAddr>>> + Send + Sync>;
 
 /// The client cannot be set up on this machine.
 #[derive(Debug, thiserror::Error)]
@@ -97,8 +104,16 @@ impl Http {
     /// The same, with names looked up in another way.
     pub fn with_lookup(secrets: Secrets, lookup: Lookup) -> Result<Self, HttpError> {
         let resolver = Arc::new(Resolver { lookup });
-        let plain = builder(&resolver).tls_certs_only([]).build().map_err(|error| HttpError(chain(&error)))?;
-        Ok(Self { plain, secure: OnceLock::new(), resolver, secrets })
+        let plain = builder(&resolver)
+            .tls_certs_only([])
+            .build()
+            .map_err(|error| HttpError(chain(&error)))?;
+        Ok(Self {
+            plain,
+            secure: OnceLock::new(),
+            resolver,
+            secrets,
+        })
     }
 
     /// Makes one exchange. `key` is sent with a write that has none of its own. No more is taken than is allowed.
@@ -109,14 +124,26 @@ impl Http {
         key: &str,
         allowance: &Allowance,
     ) -> Result<Response, Failed> {
-        let limit = Duration::from_millis(request.timeout_ms.unwrap_or(TIMEOUT_MS).clamp(1, MAX_TIMEOUT_MS).into());
+        let limit = Duration::from_millis(
+            request
+                .timeout_ms
+                .unwrap_or(TIMEOUT_MS)
+                .clamp(1, MAX_TIMEOUT_MS)
+                .into(),
+        );
         let connected = Arc::new(AtomicBool::new(false));
         let late = |_| {
             let (what, sent) = match connected.load(Ordering::Relaxed) {
                 true => ("whole answer", Sent::Perhaps),
                 false => ("connection", Sent::No),
             };
-            Failed { sent, ..failed(HostErrorKind::Upstream, format!("there was no {what} within {limit:?}")) }
+            Failed {
+                sent,
+                ..failed(
+                    HostErrorKind::Upstream,
+                    format!("there was no {what} within {limit:?}"),
+                )
+            }
         };
         // Others are none of its business: to mark them would tell what they are.
         let mut known: BTreeSet<String> = request.secrets.iter().cloned().collect();
@@ -126,14 +153,26 @@ impl Http {
         };
         let exchange = CONNECTED.scope(connected.clone(), exchange);
         let exchange = tokio::time::timeout(limit, exchange).await;
-        exchange.unwrap_or_else(|elapsed| Err(late(elapsed))).map_err(|failed| self.told(request, &known, failed))
+        exchange
+            .unwrap_or_else(|elapsed| Err(late(elapsed)))
+            .map_err(|failed| self.told(request, &known, failed))
     }
 
     /// Where the operator's secrets are, names and errors alone come out.
     fn told(&self, request: &Request, known: &BTreeSet<String>, failed: Failed) -> Failed {
         let message = format!("`{}` failed: {}", request.told(), failed.error.message);
-        let sent = if request.is_write() { failed.sent } else { Sent::No };
-        Failed { error: HostError { message: self.secrets.hide(&message, known), ..failed.error }, sent }
+        let sent = if request.is_write() {
+            failed.sent
+        } else {
+            Sent::No
+        };
+        Failed {
+            error: HostError {
+                message: self.secrets.hide(&message, known),
+                ..failed.error
+            },
+            sent,
+        }
     }
 
     /// Makes a request and, for reads, those that it is redirected to. The secrets that are `known` to any who answer grow
@@ -145,15 +184,30 @@ impl Http {
         key: &str,
         known: &mut BTreeSet<String>,
     ) -> Result<reqwest::Response, Failed> {
-        let mut hop = Hop { request, url: request.url.clone(), home: true };
-        let headers: Vec<&str> = request.headers.iter().map(|header| header.name.as_str()).collect();
+        let mut hop = Hop {
+            request,
+            url: request.url.clone(),
+            home: true,
+        };
+        let headers: Vec<&str> = request
+            .headers
+            .iter()
+            .map(|header| header.name.as_str())
+            .collect();
         for _ in 0..=REDIRECTS {
             let secrets: &[String] = if hop.home { &request.secrets } else { &[] };
-            permit(grants, &request.method, &hop.url, Carried { secrets, headers: &headers }).map_err(|refusal| {
-                match hop.url == request.url {
-                    true => failed(HostErrorKind::Denied, refusal.to_string()),
-                    false => failed(HostErrorKind::Denied, format!("redirected: {refusal}")),
-                }
+            permit(
+                grants,
+                &request.method,
+                &hop.url,
+                Carried {
+                    secrets,
+                    headers: &headers,
+                },
+            )
+            .map_err(|refusal| match hop.url == request.url {
+                true => failed(HostErrorKind::Denied, refusal.to_string()),
+                false => failed(HostErrorKind::Denied, format!("redirected: {refusal}")),
             })?;
             known.extend(entitled(grants, &hop.url).cloned());
             let response = self.send(&hop, key).await?;
@@ -162,18 +216,28 @@ impl Http {
                 None => return Ok(response),
             }
         }
-        Err(failed(HostErrorKind::Upstream, format!("redirected more than {REDIRECTS} times")))
+        Err(failed(
+            HostErrorKind::Upstream,
+            format!("redirected more than {REDIRECTS} times"),
+        ))
     }
 
     async fn send(&self, hop: &Hop<'_>, key: &str) -> Result<reqwest::Response, Failed> {
         let request = hop.request;
         let method = Method::from_bytes(request.method.as_bytes())
             .map_err(|_| failed(HostErrorKind::Invalid, "there is no such method"))?;
-        let mut sent = self.client(&hop.url)?.request(method, self.address(hop)?).headers(self.headers(hop)?);
+        let mut sent = self
+            .client(&hop.url)?
+            .request(method, self.address(hop)?)
+            .headers(self.headers(hop)?);
         if request.is_write() {
             let key = request.key.as_deref().unwrap_or(key);
-            let key = HeaderValue::from_str(key)
-                .map_err(|_| failed(HostErrorKind::Invalid, "the idempotency key is no value of a header"))?;
+            let key = HeaderValue::from_str(key).map_err(|_| {
+                failed(
+                    HostErrorKind::Invalid,
+                    "the idempotency key is no value of a header",
+                )
+            })?;
             sent = sent.header(KEY_HEADER, key);
         }
         if let Some(body) = &request.body {
@@ -181,15 +245,26 @@ impl Http {
             let filled = self.secrets.fill_bytes(body, names, BODY_BYTES);
             sent = sent.body(filled.ok_or_else(|| too_long("body is", BODY_BYTES))?);
         }
-        sent.send().await.map_err(|error| broken(&error.without_url()))
+        sent.send()
+            .await
+            .map_err(|error| broken(&error.without_url()))
     }
 
     fn client(&self, url: &Url) -> Result<&Client, Failed> {
         if url.scheme() == "http" {
             return Ok(&self.plain);
         }
-        let secure = self.secure.get_or_init(|| builder(&self.resolver).build().map_err(|error| chain(&error)));
-        secure.as_ref().map_err(|error| failed(HostErrorKind::Upstream, format!("cannot set up TLS: {error}")))
+        let secure = self.secure.get_or_init(|| {
+            builder(&self.resolver)
+                .build()
+                .map_err(|error| chain(&error))
+        });
+        secure.as_ref().map_err(|error| {
+            failed(
+                HostErrorKind::Upstream,
+                format!("cannot set up TLS: {error}"),
+            )
+        })
     }
 
     /// The address with its secrets. One that a server has given has none: it could ask for any.
@@ -199,13 +274,16 @@ impl Http {
             return Ok(url);
         }
         if url.scheme() == "http" && !is_literal(&url) {
-            let message = "secrets are sent over https only, or to an address that is granted literally";
+            let message =
+                "secrets are sent over https only, or to an address that is granted literally";
             return Err(failed(HostErrorKind::Denied, message));
         }
         if hop.url == hop.request.url {
             let too_long = || too_long("address is", URL_BYTES);
             if let Some(query) = url.query() {
-                let filled = self.secrets.fill_encoded(query, &hop.request.secrets, URL_BYTES);
+                let filled = self
+                    .secrets
+                    .fill_encoded(query, &hop.request.secrets, URL_BYTES);
                 url.set_query(Some(&filled.ok_or_else(too_long)?));
             }
             if url.as_str().len() > URL_BYTES {
@@ -222,14 +300,17 @@ impl Http {
             if !hop.home && (secret || CREDENTIALS.contains(&name.as_str())) {
                 continue;
             }
-            let invalid = |what: &str| failed(HostErrorKind::Invalid, format!("`{name}` cannot be {what}"));
-            let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid("a header's name"))?;
+            let invalid =
+                |what: &str| failed(HostErrorKind::Invalid, format!("`{name}` cannot be {what}"));
+            let key =
+                HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid("a header's name"))?;
             length += name.len();
             let room = HEADERS_BYTES.checked_sub(length);
             let filled = room.and_then(|room| self.secrets.fill(value, &hop.request.secrets, room));
             let filled = filled.ok_or_else(|| too_long("headers are", HEADERS_BYTES))?;
             length += filled.len();
-            let mut filled = HeaderValue::from_str(&filled).map_err(|_| invalid("sent with this value"))?;
+            let mut filled =
+                HeaderValue::from_str(&filled).map_err(|_| invalid("sent with this value"))?;
             filled.set_sensitive(secret);
             headers.append(key, filled);
         }
@@ -243,25 +324,50 @@ impl Http {
         known: &BTreeSet<String>,
         allowance: &Allowance,
     ) -> Result<Response, Failed> {
-        let allowed = |bytes| allowance.take(bytes).map_err(|error| Failed { error, sent: Sent::Perhaps });
+        let allowed = |bytes| {
+            allowance.take(bytes).map_err(|error| Failed {
+                error,
+                sent: Sent::Perhaps,
+            })
+        };
         let large = |what: &str, limit: usize| {
             let message = format!("the response's {what} are larger than {} KiB", limit >> 10);
-            Failed { sent: Sent::Perhaps, ..failed(HostErrorKind::Upstream, message) }
+            Failed {
+                sent: Sent::Perhaps,
+                ..failed(HostErrorKind::Upstream, message)
+            }
         };
-        let length: usize = response.headers().iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+        let length: usize = response
+            .headers()
+            .iter()
+            .map(|(name, value)| name.as_str().len() + value.len())
+            .sum();
         if length > HEADERS_BYTES {
             return Err(large("headers", HEADERS_BYTES));
         }
         allowed(length + response.headers().len() * ITEM_BYTES)?;
         let header = |(name, value): (&HeaderName, &HeaderValue)| Header {
             name: name.as_str().to_owned(),
-            value: self.secrets.hide(&String::from_utf8_lossy(value.as_bytes()), known),
+            value: self
+                .secrets
+                .hide(&String::from_utf8_lossy(value.as_bytes()), known),
         };
         // There is no way to mark a name, so that a header with a secret in it is left out.
-        let clean = |(name, _): &(&HeaderName, &HeaderValue)| !self.secrets.is_in_name(name.as_str(), known);
-        let headers = response.headers().iter().filter(clean).map(header).collect();
+        let clean = |(name, _): &(&HeaderName, &HeaderValue)| {
+            !self.secrets.is_in_name(name.as_str(), known)
+        };
+        let headers = response
+            .headers()
+            .iter()
+            .filter(clean)
+            .map(header)
+            .collect();
         let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| broken(&error.without_url()))? {
+        while let Some(chunk) = response
+            .chunk()
+            .await
+            .map_err(|error| broken(&error.without_url()))?
+        {
             if body.len() + chunk.len() > BODY_BYTES {
                 return Err(large("contents", BODY_BYTES));
             }
@@ -271,31 +377,55 @@ impl Http {
         let hidden = self.secrets.hide_bytes(&body, known);
         // A name may be longer than the value in whose place it stands.
         allowed(hidden.len().saturating_sub(body.len()))?;
-        Ok(Response { status: response.status().as_u16(), headers, body: hidden })
+        Ok(Response {
+            status: response.status().as_u16(),
+            headers,
+            body: hidden,
+        })
     }
 }
 
 /// Where a response sends a read to. What is no redirect, or one of a write, is the guest's to look at.
 fn redirected<'a>(hop: &Hop<'a>, response: &reqwest::Response) -> Result<Option<Hop<'a>>, Failed> {
     let request = hop.request;
-    let location = response.headers().get("location").and_then(|location| location.to_str().ok());
+    let location = response
+        .headers()
+        .get("location")
+        .and_then(|location| location.to_str().ok());
     let (Some(location), 301 | 302 | 303 | 307 | 308, false) =
         (location, response.status().as_u16(), request.is_write())
     else {
         return Ok(None);
     };
     let denied = |why: String| failed(HostErrorKind::Denied, format!("redirected {why}"));
-    let mut url = hop.url.join(location).map_err(|_| denied("to what is no address".into()))?;
+    let mut url = hop
+        .url
+        .join(location)
+        .map_err(|_| denied("to what is no address".into()))?;
     url.set_fragment(None);
-    if !matches!(url.scheme(), "http" | "https") || !url.username().is_empty() || url.password().is_some() {
-        return Err(denied(format!("to an address of the scheme `{}` or with credentials", url.scheme())));
+    if !matches!(url.scheme(), "http" | "https")
+        || !url.username().is_empty()
+        || url.password().is_some()
+    {
+        return Err(denied(format!(
+            "to an address of the scheme `{}` or with credentials",
+            url.scheme()
+        )));
     }
     if hop.url.scheme() == "https" && url.scheme() == "http" {
         return Err(denied(format!("from https to `{}`", shown(&url))));
     }
     let home = hop.home && url.origin() == request.url.origin();
-    if !home && request.body.as_ref().is_some_and(|body| secret::holds(body, &request.secrets)) {
-        return Err(denied(format!("to `{}`, where the secret in the request's body must not go", authority(&url))));
+    if !home
+        && request
+            .body
+            .as_ref()
+            .is_some_and(|body| secret::holds(body, &request.secrets))
+    {
+        return Err(denied(format!(
+            "to `{}`, where the secret in the request's body must not go",
+            authority(&url)
+        )));
     }
     Ok(Some(Hop { request, url, home }))
 }
@@ -305,8 +435,13 @@ fn builder(resolver: &Arc<Resolver>) -> reqwest::ClientBuilder {
         let _ = CONNECTED.try_with(|connected| connected.store(true, Ordering::Relaxed));
         connection
     });
-    let builder = client::builder().connect_timeout(CONNECT).connector_layer(noted);
-    builder.no_proxy().pool_max_idle_per_host(0).dns_resolver(Arc::clone(resolver))
+    let builder = client::builder()
+        .connect_timeout(CONNECT)
+        .connector_layer(noted);
+    builder
+        .no_proxy()
+        .pool_max_idle_per_host(0)
+        .dns_resolver(Arc::clone(resolver))
 }
 
 /// Whether a host is an address, or this machine. Only an entry that says so literally grants it.
@@ -320,12 +455,18 @@ fn failed(kind: HostErrorKind, message: impl Into<String>) -> Failed {
         HostErrorKind::Denied => error.caused_by(FaultCause::NotGranted(Grant::Http)),
         _ => error,
     };
-    Failed { error, sent: Sent::No }
+    Failed {
+        error,
+        sent: Sent::No,
+    }
 }
 
 /// The failure of what would be larger than what guests may ask for once its secrets are in it.
 fn too_long(what: &str, limit: usize) -> Failed {
-    let message = format!("with the secrets in it, its {what} larger than {} KiB", limit >> 10);
+    let message = format!(
+        "with the secrets in it, its {what} larger than {} KiB",
+        limit >> 10
+    );
     failed(HostErrorKind::Invalid, message)
 }
 
@@ -334,8 +475,15 @@ fn broken(error: &reqwest::Error) -> Failed {
     if let Some(forbidden) = cause::<Forbidden>(error) {
         return failed(HostErrorKind::Denied, forbidden.to_string());
     }
-    let sent = if error.is_connect() || error.is_builder() { Sent::No } else { Sent::Perhaps };
-    Failed { sent, ..failed(HostErrorKind::Upstream, chain(error)) }
+    let sent = if error.is_connect() || error.is_builder() {
+        Sent::No
+    } else {
+        Sent::Perhaps
+    };
+    Failed {
+        sent,
+        ..failed(HostErrorKind::Upstream, chain(error))
+    }
 }
 
 fn cause<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a T> {
@@ -357,7 +505,9 @@ struct Resolver {
 
 /// A name that stands for forbidden addresses only. They are not told: a guest could map what is not public.
 #[derive(Debug, thiserror::Error)]
-#[error("`{name}` is not at a public address; if that is meant, use the address itself and grant it")]
+#[error(
+    "`{name}` is not at a public address; if that is meant, use the address itself and grant it"
+)]
 struct Forbidden {
     name: String,
 }
@@ -367,15 +517,23 @@ impl Resolve for Resolver {
         let name = name.as_str().to_owned();
         let found = (self.lookup)(name.clone());
         Box::pin(async move {
-            let (allowed, forbidden): (Vec<IpAddr>, Vec<IpAddr>) =
-                found.await?.into_iter().partition(|address| address::is_allowed(&name, *address));
+            let (allowed, forbidden): (Vec<IpAddr>, Vec<IpAddr>) = found
+                .await?
+                .into_iter()
+                .partition(|address| address::is_allowed(&name, *address));
             match forbidden.first() {
                 Some(address) if allowed.is_empty() => {
-                    tracing::warn!("`{name}` is at the address {address}, which is not public: it is not connected to");
+                    tracing::warn!(
+                        "`{name}` is at the address {address}, which is not public: it is not connected to"
+                    );
                     Err(Forbidden { name }.into())
                 }
                 _ => {
-                    let addresses: Addrs = Box::new(allowed.into_iter().map(|address| SocketAddr::new(address, 0)));
+                    let addresses: Addrs = Box::new(
+                        allowed
+                            .into_iter()
+                            .map(|address| SocketAddr::new(address, 0)),
+                    );
                     Ok(addresses)
                 }
             }

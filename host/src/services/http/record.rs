@@ -17,23 +17,45 @@ impl Request {
     /// how long it may take. `own` begins the idempotency keys of this lineage, and `first` those of the first one: what
     /// was asked before lineages parted is the same request in each.
     pub fn digest(&self, (own, first): (&str, &str)) -> String {
-        let Self { method, url, headers, body, secrets, key, timeout_ms: _ } = self;
+        let Self {
+            method,
+            url,
+            headers,
+            body,
+            secrets,
+            key,
+            timeout_ms: _,
+        } = self;
         let (own, first) = (format!("{own}/"), format!("{first}/"));
         // In an address they are escaped.
         let escaped = |text: &str| text.replace('@', "%40").replace('/', "%2F");
         let (own_escaped, first_escaped) = (escaped(&own), escaped(&first));
         let same = |text: &str| match own == first {
             true => text.to_owned(),
-            false => text.replace(&own, &first).replace(&own_escaped, &first_escaped),
+            false => text
+                .replace(&own, &first)
+                .replace(&own_escaped, &first_escaped),
         };
-        let headers: Vec<_> = headers.iter().map(|header| (&header.name, same(&header.value))).collect();
+        let headers: Vec<_> = headers
+            .iter()
+            .map(|header| (&header.name, same(&header.value)))
+            .collect();
         let body = body.as_deref().map(|body| match std::str::from_utf8(body) {
             Ok(text) => Cow::Owned(same(text).into_bytes()),
             Err(_) => Cow::Borrowed(body),
         });
         let key = key.as_deref().map(same);
-        let head = json!([method, same(url.as_str()), headers, secrets, key, body.as_ref().map(|body| body.len())]);
-        let digest = Sha256::new().with(head.to_string()).with(body.as_deref().unwrap_or_default());
+        let head = json!([
+            method,
+            same(url.as_str()),
+            headers,
+            secrets,
+            key,
+            body.as_ref().map(|body| body.len())
+        ]);
+        let digest = Sha256::new()
+            .with(head.to_string())
+            .with(body.as_deref().unwrap_or_default());
         hex(&digest.finish())
     }
 }
@@ -41,8 +63,15 @@ impl Request {
 impl Response {
     /// As it is recorded.
     pub fn to_json(&self) -> Json {
-        let Self { status, headers, body } = self;
-        let headers: Vec<_> = headers.iter().map(|header| json!([header.name, header.value])).collect();
+        let Self {
+            status,
+            headers,
+            body,
+        } = self;
+        let headers: Vec<_> = headers
+            .iter()
+            .map(|header| json!([header.name, header.value]))
+            .collect();
         let mut record = json!({ "status": status, "headers": headers });
         match std::str::from_utf8(body) {
             Ok(text) => record["body"] = text.into(),
@@ -57,32 +86,46 @@ impl Response {
         let status = match record.get("status") {
             None => 200,
             Some(status) => {
-                let known = status.as_u64().and_then(|status| u16::try_from(status).ok());
-                known.filter(|status| *status <= 999).ok_or_else(|| format!("`{status}` is no status"))?
+                let known = status
+                    .as_u64()
+                    .and_then(|status| u16::try_from(status).ok());
+                known
+                    .filter(|status| *status <= 999)
+                    .ok_or_else(|| format!("`{status}` is no status"))?
             }
         };
         let headers = record.get("headers").map_or(Ok(Vec::new()), headers)?;
         let body = match (record.get("body"), record.get("base64")) {
             (Some(Value::String(text)), None) => text.clone().into_bytes(),
             (Some(other), None) => other.to_string().into_bytes(),
-            (None, Some(Value::String(text))) => STANDARD.decode(text).map_err(|error| error.to_string())?,
+            (None, Some(Value::String(text))) => {
+                STANDARD.decode(text).map_err(|error| error.to_string())?
+            }
             (None, None) => Vec::new(),
             _ => return Err("a response has a `body`, or a text as `base64`".into()),
         };
-        Ok(Self { status, headers, body })
+        Ok(Self {
+            status,
+            headers,
+            body,
+        })
     }
 }
 
 /// A list of pairs, or an object.
 fn headers(given: &Value) -> Result<Vec<Header>, String> {
     let header = |name: &Value, value: &Value| match (name.as_str(), value.as_str()) {
-        (Some(name), Some(value)) => Ok(Header { name: name.to_ascii_lowercase(), value: value.to_owned() }),
+        (Some(name), Some(value)) => Ok(Header {
+            name: name.to_ascii_lowercase(),
+            value: value.to_owned(),
+        }),
         _ => Err("a header is a pair of texts".to_owned()),
     };
     match given {
-        Value::Object(fields) => {
-            fields.iter().map(|(name, value)| header(&Value::String(name.clone()), value)).collect()
-        }
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, value)| header(&Value::String(name.clone()), value))
+            .collect(),
         Value::Array(pairs) => {
             let pair = |pair: &Value| header(&pair[0], &pair[1]);
             pairs.iter().map(pair).collect()
@@ -97,12 +140,17 @@ fn headers(given: &Value) -> Result<Vec<Header>, String> {
 pub fn operators(value: &Value) -> Result<Response, String> {
     const FIELDS: [&str; 4] = ["status", "headers", "body", "base64"];
     let body = || Response::from_json(&Json::from(json!({ "body": value })));
-    let Some(fields) = value.as_object() else { return body() };
-    match fields.keys().find(|field| !FIELDS.contains(&field.as_str())) {
+    let Some(fields) = value.as_object() else {
+        return body();
+    };
+    match fields
+        .keys()
+        .find(|field| !FIELDS.contains(&field.as_str()))
+    {
         None if !fields.is_empty() => Response::from_json(&Json::from(value.clone())),
-        Some(other) if fields.contains_key("body") || value["status"].is_number() => {
-            Err(format!("a response has no `{other}`; if all of it is the body, write `{{\"body\":…}}`"))
-        }
+        Some(other) if fields.contains_key("body") || value["status"].is_number() => Err(format!(
+            "a response has no `{other}`; if all of it is the body, write `{{\"body\":…}}`"
+        )),
         _ => body(),
     }
 }
@@ -112,14 +160,29 @@ mod tests {
     use super::*;
 
     fn response(status: u16, headers: &[(&str, &str)], body: &[u8]) -> Response {
-        let header = |(name, value): &(&str, &str)| Header { name: (*name).into(), value: (*value).into() };
-        Response { status, headers: headers.iter().map(header).collect(), body: body.to_vec() }
+        let header = |(name, value): &(&str, &str)| Header {
+            name: (*name).into(),
+            value: (*value).into(),
+        };
+        Response {
+            status,
+            headers: headers.iter().map(header).collect(),
+            body: body.to_vec(),
+        }
     }
 
     #[test]
     fn a_response_is_read_back_as_it_was_recorded() {
         let cases = [
-            response(200, &[("content-type", "text/plain"), ("set-cookie", "a"), ("set-cookie", "b")], b"hello"),
+            response(
+                200,
+                &[
+                    ("content-type", "text/plain"),
+                    ("set-cookie", "a"),
+                    ("set-cookie", "b"),
+                ],
+                b"hello",
+            ),
             response(0, &[], b""),
             response(500, &[], &[0, 159, 146, 150]),
         ];
@@ -132,22 +195,41 @@ mod tests {
     fn an_operator_gives_a_whole_response_or_its_body_alone() {
         let check = |given: Value, expected: Result<Response, &str>| {
             let read = operators(&given);
-            assert_eq!(read.as_ref().map_err(String::as_str), expected.as_ref().map_err(|e| *e), "{given}");
+            assert_eq!(
+                read.as_ref().map_err(String::as_str),
+                expected.as_ref().map_err(|e| *e),
+                "{given}"
+            );
         };
-        check(json!({ "status": 201, "body": "made" }), Ok(response(201, &[], b"made")));
+        check(
+            json!({ "status": 201, "body": "made" }),
+            Ok(response(201, &[], b"made")),
+        );
         check(
             json!({ "status": 201, "boddy": "made" }),
             Err("a response has no `boddy`; if all of it is the body, write `{\"body\":…}`"),
         );
-        check(json!({ "status": "made", "id": 7 }), Ok(response(200, &[], br#"{"id":7,"status":"made"}"#)));
+        check(
+            json!({ "status": "made", "id": 7 }),
+            Ok(response(200, &[], br#"{"id":7,"status":"made"}"#)),
+        );
         check(json!({ "status": 204 }), Ok(response(204, &[], b"")));
-        check(json!({ "body": { "id": 7 } }), Ok(response(200, &[], br#"{"id":7}"#)));
-        check(json!({ "headers": { "ETag": "1" } }), Ok(response(200, &[("etag", "1")], b"")));
+        check(
+            json!({ "body": { "id": 7 } }),
+            Ok(response(200, &[], br#"{"id":7}"#)),
+        );
+        check(
+            json!({ "headers": { "ETag": "1" } }),
+            Ok(response(200, &[("etag", "1")], b"")),
+        );
         check(json!("made"), Ok(response(200, &[], b"made")));
         check(json!({ "id": 7 }), Ok(response(200, &[], br#"{"id":7}"#)));
         check(json!({}), Ok(response(200, &[], b"{}")));
         check(json!({ "status": "ok" }), Err("`\"ok\"` is no status"));
-        check(json!({ "status": 200, "headers": [["a"]] }), Err("a header is a pair of texts"));
+        check(
+            json!({ "status": 200, "headers": [["a"]] }),
+            Err("a header is a pair of texts"),
+        );
     }
 
     #[test]
@@ -155,36 +237,78 @@ mod tests {
         let request = Request {
             method: "POST".into(),
             url: reqwest::Url::parse("http://a/x").expect("an address"),
-            headers: vec![Header { name: "a".into(), value: "b".into() }],
+            headers: vec![Header {
+                name: "a".into(),
+                value: "b".into(),
+            }],
             body: Some(b"c".to_vec()),
             secrets: vec!["TOKEN".into()],
             key: None,
             timeout_ms: None,
         };
-        let patient = Request { timeout_ms: Some(1), ..request.clone() };
+        let patient = Request {
+            timeout_ms: Some(1),
+            ..request.clone()
+        };
         let run = ("run-1", "run-1");
         assert_eq!(request.digest(run), patient.digest(run));
         let of = |run: &str| Request {
-            url: reqwest::Url::parse(&format!("http://a/{run}/0/A/1?key={}%2F0", run.replace('@', "%40")))
-                .expect("one"),
-            headers: vec![Header { name: "a".into(), value: format!("x {run}/0/A/1") }],
+            url: reqwest::Url::parse(&format!(
+                "http://a/{run}/0/A/1?key={}%2F0",
+                run.replace('@', "%40")
+            ))
+            .expect("one"),
+            headers: vec![Header {
+                name: "a".into(),
+                value: format!("x {run}/0/A/1"),
+            }],
             body: Some(format!("{{\"key\": \"{run}/0/A/1\"}}").into()),
             key: Some(format!("{run}/0/A/1-0")),
             ..request.clone()
         };
-        assert_eq!(of("run-1@main.1").digest(("run-1@main.1", "run-1")), of("run-1").digest(run));
-        assert_ne!(of("run-1@main.2").digest(("run-1@main.1", "run-1")), of("run-1").digest(run));
+        assert_eq!(
+            of("run-1@main.1").digest(("run-1@main.1", "run-1")),
+            of("run-1").digest(run)
+        );
+        assert_ne!(
+            of("run-1@main.2").digest(("run-1@main.1", "run-1")),
+            of("run-1").digest(run)
+        );
         let others = [
-            Request { method: "PUT".into(), ..request.clone() },
-            Request { url: reqwest::Url::parse("http://a/y").expect("an address"), ..request.clone() },
-            Request { headers: Vec::new(), ..request.clone() },
-            Request { body: None, ..request.clone() },
-            Request { body: Some(Vec::new()), ..request.clone() },
-            Request { secrets: Vec::new(), ..request.clone() },
-            Request { key: Some("k".into()), ..request.clone() },
+            Request {
+                method: "PUT".into(),
+                ..request.clone()
+            },
+            Request {
+                url: reqwest::Url::parse("http://a/y").expect("an address"),
+                ..request.clone()
+            },
+            Request {
+                headers: Vec::new(),
+                ..request.clone()
+            },
+            Request {
+                body: None,
+                ..request.clone()
+            },
+            Request {
+                body: Some(Vec::new()),
+                ..request.clone()
+            },
+            Request {
+                secrets: Vec::new(),
+                ..request.clone()
+            },
+            Request {
+                key: Some("k".into()),
+                ..request.clone()
+            },
         ];
-        let digests: std::collections::BTreeSet<_> =
-            others.iter().chain([&request]).map(|request| request.digest(run)).collect();
+        let digests: std::collections::BTreeSet<_> = others
+            .iter()
+            .chain([&request])
+            .map(|request| request.digest(run))
+            .collect();
         assert_eq!(digests.len(), others.len() + 1);
     }
 }

@@ -38,22 +38,33 @@ pub struct Missing {
 
 impl Secrets {
     /// Reads the variables with these names. All that cannot be read are told.
-    pub fn read<'a>(variables: &Variables, names: impl IntoIterator<Item = &'a str>) -> Result<Self, Vec<Missing>> {
+    pub fn read<'a>(
+        variables: &Variables,
+        names: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Self, Vec<Missing>> {
         let names: BTreeSet<&str> = names.into_iter().collect();
         let mut values = BTreeMap::new();
         let mut missing = Vec::new();
         for name in names {
             match variables.require(name) {
                 Ok(value) => drop(values.insert(name.to_owned(), value)),
-                Err(problem) => missing.push(Missing { name: name.to_owned(), problem }),
+                Err(problem) => missing.push(Missing {
+                    name: name.to_owned(),
+                    problem,
+                }),
             }
         }
-        if missing.is_empty() { Ok(Self::new(values)) } else { Err(missing) }
+        if missing.is_empty() {
+            Ok(Self::new(values))
+        } else {
+            Err(missing)
+        }
     }
 
     /// Secrets with these values.
     pub fn new(values: BTreeMap<String, String>) -> Self {
-        let trace = |(name, value): (&String, &String)| Some((name.clone(), Trace::of(name, value)?));
+        let trace =
+            |(name, value): (&String, &String)| Some((name.clone(), Trace::of(name, value)?));
         let traces = values.iter().filter_map(trace).collect();
         Self { values, traces }
     }
@@ -65,12 +76,22 @@ impl Secrets {
     }
 
     /// The same for a part of an address.
-    pub(super) fn fill_encoded(&self, text: &str, names: &[String], limit: usize) -> Option<String> {
+    pub(super) fn fill_encoded(
+        &self,
+        text: &str,
+        names: &[String],
+        limit: usize,
+    ) -> Option<String> {
         self.put(text, names, encoded, limit)
     }
 
     /// The same for bytes.
-    pub(super) fn fill_bytes(&self, bytes: &[u8], names: &[String], limit: usize) -> Option<Vec<u8>> {
+    pub(super) fn fill_bytes(
+        &self,
+        bytes: &[u8],
+        names: &[String],
+        limit: usize,
+    ) -> Option<Vec<u8>> {
         let mut changes: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
         for (name, value) in self.named(names) {
             changes.push((placeholder(name).into_bytes(), value.as_bytes().to_vec()));
@@ -82,7 +103,13 @@ impl Secrets {
         self.values.iter().filter(|(name, _)| names.contains(name))
     }
 
-    fn put(&self, text: &str, names: &[String], form: impl Fn(&str) -> String, limit: usize) -> Option<String> {
+    fn put(
+        &self,
+        text: &str,
+        names: &[String],
+        form: impl Fn(&str) -> String,
+        limit: usize,
+    ) -> Option<String> {
         let mut filled = String::new();
         let mut rest = text;
         // One pass: what is put in is not looked at again.
@@ -135,7 +162,9 @@ impl fmt::Debug for Secrets {
 
 /// Whether a text holds a placeholder of one of these secrets.
 pub(super) fn holds(bytes: &[u8], names: &[String]) -> bool {
-    names.iter().any(|name| find(bytes, placeholder(name).as_bytes()).is_some())
+    names
+        .iter()
+        .any(|name| find(bytes, placeholder(name).as_bytes()).is_some())
 }
 
 fn encoded(value: &str) -> String {
@@ -143,7 +172,9 @@ fn encoded(value: &str) -> String {
 }
 
 fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
-    bytes.windows(wanted.len()).position(|window| window == wanted)
+    bytes
+        .windows(wanted.len())
+        .position(|window| window == wanted)
 }
 
 /// Bytes with each of some runs replaced, the first that fits at a place, in one pass. None for more than a limit.
@@ -151,12 +182,16 @@ fn replaced(bytes: &[u8], changes: &[(Vec<u8>, Vec<u8>)], limit: usize) -> Optio
     // Few bytes begin any of the runs; the others are passed over without a closer look.
     let mut begins = [false; 256];
     for (from, _) in changes {
-        from.first().iter().for_each(|first| begins[usize::from(**first)] = true);
+        from.first()
+            .iter()
+            .for_each(|first| begins[usize::from(**first)] = true);
     }
     let mut out = Vec::with_capacity(bytes.len());
     let mut rest = bytes;
     while let Some(first) = rest.first() {
-        let change = changes.iter().find(|(from, _)| begins[usize::from(*first)] && rest.starts_with(from));
+        let change = changes
+            .iter()
+            .find(|(from, _)| begins[usize::from(*first)] && rest.starts_with(from));
         match change {
             Some((from, to)) => {
                 out.extend_from_slice(to);
@@ -179,8 +214,16 @@ mod tests {
     use super::*;
 
     fn secrets() -> Secrets {
-        let pairs = [("TOKEN", "s3cr3t/\"value\""), ("OTHER", "another one"), ("PIN", "12")];
-        Secrets::new(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).into())
+        let pairs = [
+            ("TOKEN", "s3cr3t/\"value\""),
+            ("OTHER", "another one"),
+            ("PIN", "12"),
+        ];
+        Secrets::new(
+            pairs
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into(),
+        )
     }
 
     #[test]
@@ -188,20 +231,44 @@ mod tests {
         let check = |text: &str, names: &[&str], expected: &str| {
             let names: Vec<String> = names.iter().map(|name| (*name).into()).collect();
             let length = expected.len();
-            assert_eq!(secrets().fill(text, &names, length).as_deref(), Some(expected), "{text}");
+            assert_eq!(
+                secrets().fill(text, &names, length).as_deref(),
+                Some(expected),
+                "{text}"
+            );
             let filled = secrets().fill_bytes(text.as_bytes(), &names, length);
             assert_eq!(filled.as_deref(), Some(expected.as_bytes()), "{text}");
             if let Some(shorter) = length.checked_sub(1) {
                 assert_eq!(secrets().fill(text, &names, shorter), None, "{text}");
-                assert_eq!(secrets().fill_bytes(text.as_bytes(), &names, shorter), None, "{text}");
+                assert_eq!(
+                    secrets().fill_bytes(text.as_bytes(), &names, shorter),
+                    None,
+                    "{text}"
+                );
             }
         };
-        check("Bearer {{secret:TOKEN}}", &["TOKEN"], "Bearer s3cr3t/\"value\"");
-        check("{{secret:TOKEN}}{{secret:OTHER}}", &["TOKEN", "OTHER"], "s3cr3t/\"value\"another one");
-        check("{{secret:TOKEN}}{{secret:OTHER}}", &["OTHER"], "{{secret:TOKEN}}another one");
+        check(
+            "Bearer {{secret:TOKEN}}",
+            &["TOKEN"],
+            "Bearer s3cr3t/\"value\"",
+        );
+        check(
+            "{{secret:TOKEN}}{{secret:OTHER}}",
+            &["TOKEN", "OTHER"],
+            "s3cr3t/\"value\"another one",
+        );
+        check(
+            "{{secret:TOKEN}}{{secret:OTHER}}",
+            &["OTHER"],
+            "{{secret:TOKEN}}another one",
+        );
         check("{{secret:{{secret:PIN}}}}", &["PIN"], "{{secret:12}}");
         check("{{secret:TOKEN", &["TOKEN"], "{{secret:TOKEN");
-        check("{{secret:NONE}} {{x}}", &["TOKEN", "NONE"], "{{secret:NONE}} {{x}}");
+        check(
+            "{{secret:NONE}} {{x}}",
+            &["TOKEN", "NONE"],
+            "{{secret:NONE}} {{x}}",
+        );
         check("", &["TOKEN"], "");
     }
 
@@ -211,11 +278,27 @@ mod tests {
             let names = names.iter().map(|name| (*name).to_owned()).collect();
             assert_eq!(secrets().hide(text, &names), expected);
         };
-        check("you said s3cr3t/\"value\"!", &["TOKEN"], "you said [secret TOKEN]!");
-        check("another one, s3cr3t%2F%22value%22", &["TOKEN", "OTHER"], "[secret OTHER], [secret TOKEN]");
-        check("another one, s3cr3t%2F%22value%22", &["OTHER"], "[secret OTHER], s3cr3t%2F%22value%22");
+        check(
+            "you said s3cr3t/\"value\"!",
+            &["TOKEN"],
+            "you said [secret TOKEN]!",
+        );
+        check(
+            "another one, s3cr3t%2F%22value%22",
+            &["TOKEN", "OTHER"],
+            "[secret OTHER], [secret TOKEN]",
+        );
+        check(
+            "another one, s3cr3t%2F%22value%22",
+            &["OTHER"],
+            "[secret OTHER], s3cr3t%2F%22value%22",
+        );
         check("another one", &["NONE"], "another one");
-        check("12 is too short to be looked for", &["PIN"], "12 is too short to be looked for");
+        check(
+            "12 is too short to be looked for",
+            &["PIN"],
+            "12 is too short to be looked for",
+        );
         let filled = secrets().fill_encoded("k={{secret:TOKEN}}", &["TOKEN".into()], 100);
         assert_eq!(filled.as_deref(), Some("k=s3cr3t%2F%22value%22"));
         assert_eq!(format!("{:?}", secrets()), r#"{"OTHER", "PIN", "TOKEN"}"#);
@@ -223,10 +306,20 @@ mod tests {
 
     #[test]
     fn variables_that_are_not_there_are_all_told() {
-        let missing = Secrets::read(&Variables::default(), ["STRATA_TEST_NONE_B", "STRATA_TEST_NONE_A"]).unwrap_err();
+        let missing = Secrets::read(
+            &Variables::default(),
+            ["STRATA_TEST_NONE_B", "STRATA_TEST_NONE_A"],
+        )
+        .unwrap_err();
         let told: Vec<String> = missing.iter().map(ToString::to_string).collect();
-        let line =
-            |name| format!("the secret `{name}` is read from the environment variable of that name, which is not set");
-        assert_eq!(told, [line("STRATA_TEST_NONE_A"), line("STRATA_TEST_NONE_B")]);
+        let line = |name| {
+            format!(
+                "the secret `{name}` is read from the environment variable of that name, which is not set"
+            )
+        };
+        assert_eq!(
+            told,
+            [line("STRATA_TEST_NONE_A"), line("STRATA_TEST_NONE_B")]
+        );
     }
 }

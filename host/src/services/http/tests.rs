@@ -55,11 +55,16 @@ fn request(method: &str, url: &str) -> Request {
 }
 
 fn header(name: &str, value: &str) -> Header {
-    Header { name: name.into(), value: value.into() }
+    Header {
+        name: name.into(),
+        value: value.into(),
+    }
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
     runtime.expect("a runtime").block_on(future)
 }
 
@@ -74,7 +79,8 @@ fn exchanges_bring_no_more_than_what_is_left_for_all_of_them() {
     let allowance = Allowance::of(1_500);
     let one = || {
         let asked = request("GET", &server.url("/v1/x"));
-        block_on(client().fetch(&asked, &[local(&server)], "key", &allowance)).map_err(|failed| failed.error.kind)
+        block_on(client().fetch(&asked, &[local(&server)], "key", &allowance))
+            .map_err(|failed| failed.error.kind)
     };
     assert_eq!(one().map(|response| response.body.len()), Ok(600));
     assert_eq!(one().map(|response| response.body.len()), Ok(600));
@@ -83,20 +89,30 @@ fn exchanges_bring_no_more_than_what_is_left_for_all_of_them() {
 
 #[test]
 fn an_exchange_carries_what_was_asked_and_brings_back_what_was_said() {
-    let server = Server::new([Play::Answer("201 Created", "x-a: b\r\n".into(), vec![0, 255, 7])]);
+    let server = Server::new([Play::Answer(
+        "201 Created",
+        "x-a: b\r\n".into(),
+        vec![0, 255, 7],
+    )]);
     let asked = Request {
         headers: vec![header("x-mine", "1")],
         body: Some(b"hello".to_vec()),
         ..request("POST", &server.url("/v1/x?q=1"))
     };
     let response = fetch(&client(), &asked, &[local(&server)]).expect("a response");
-    assert_eq!((response.status, &response.body[..]), (201, &[0, 255, 7][..]));
+    assert_eq!(
+        (response.status, &response.body[..]),
+        (201, &[0, 255, 7][..])
+    );
     assert!(response.headers.contains(&header("x-a", "b")));
     let seen = server.seen();
     assert_eq!(seen.len(), 1);
-    for expected in
-        ["POST /v1/x?q=1 HTTP/1.1\r\n", "x-mine: 1\r\n", "idempotency-key: run/0/R/0/0\r\n", "\r\n\r\nhello"]
-    {
+    for expected in [
+        "POST /v1/x?q=1 HTTP/1.1\r\n",
+        "x-mine: 1\r\n",
+        "idempotency-key: run/0/R/0/0\r\n",
+        "\r\n\r\nhello",
+    ] {
         assert!(seen[0].contains(expected), "{expected:?} in {}", seen[0]);
     }
 }
@@ -105,10 +121,15 @@ fn an_exchange_carries_what_was_asked_and_brings_back_what_was_said() {
 fn the_key_of_a_write_is_the_guests_where_it_gives_one_and_reads_have_none() {
     let check = |method: &str, key: Option<&str>, expected: Option<&str>| {
         let server = Server::new([says("")]);
-        let asked = Request { key: key.map(String::from), ..request(method, &server.url("/v1/x")) };
+        let asked = Request {
+            key: key.map(String::from),
+            ..request(method, &server.url("/v1/x"))
+        };
         fetch(&client(), &asked, &[local(&server)]).expect("a response");
         let seen = &server.seen()[0];
-        let sent = seen.lines().find_map(|line| line.strip_prefix("idempotency-key: "));
+        let sent = seen
+            .lines()
+            .find_map(|line| line.strip_prefix("idempotency-key: "));
         assert_eq!(sent, expected, "{method} {key:?}");
     };
     check("POST", Some("mine"), Some("mine"));
@@ -121,12 +142,23 @@ fn the_key_of_a_write_is_the_guests_where_it_gives_one_and_reads_have_none() {
 fn what_does_not_end_is_ended_whatever_it_drips() {
     for play in [Play::Drip, Play::DripHead, Play::Silence] {
         let server = Server::new([play]);
-        let hurried = |method| Request { timeout_ms: Some(1000), ..request(method, &server.url("/v1/x")) };
+        let hurried = |method| Request {
+            timeout_ms: Some(1000),
+            ..request(method, &server.url("/v1/x"))
+        };
         let began = Instant::now();
         let failed = fetch(&client(), &hurried("GET"), &[local(&server)]).unwrap_err();
         assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
-        assert_eq!((failed.error.kind, failed.sent), (Upstream, Sent::No), "a read is made again for nothing");
-        assert!(failed.error.message.contains("no whole answer within 1s"), "{}", failed.error.message);
+        assert_eq!(
+            (failed.error.kind, failed.sent),
+            (Upstream, Sent::No),
+            "a read is made again for nothing"
+        );
+        assert!(
+            failed.error.message.contains("no whole answer within 1s"),
+            "{}",
+            failed.error.message
+        );
         let failed = fetch(&client(), &hurried("POST"), &[local(&server)]).unwrap_err();
         assert_eq!(failed.sent, Sent::Perhaps, "nobody knows about a write");
     }
@@ -140,40 +172,95 @@ fn a_write_is_not_sent_before_there_is_a_connection() {
     let silent = Server::new([Play::Silence]);
     let lost = Http::with_lookup(secrets(), never).expect("a client");
     let check = |client: &Http, url: &str, host: &str, (ms, why, sent): (u32, &str, Sent)| {
-        let hurried = Request { timeout_ms: Some(ms), ..request("POST", url) };
+        let hurried = Request {
+            timeout_ms: Some(ms),
+            ..request("POST", url)
+        };
         let failed = fetch(client, &hurried, &[grant(host, &[])]).unwrap_err();
         assert_eq!((failed.error.kind, failed.sent), (Upstream, sent), "{url}");
-        assert!(failed.error.message.contains(why), "{}", failed.error.message);
+        assert!(
+            failed.error.message.contains(why),
+            "{}",
+            failed.error.message
+        );
     };
-    let secure = format!("127.0.0.1:{}", deaf.local_addr().expect("an address").port());
+    let secure = format!(
+        "127.0.0.1:{}",
+        deaf.local_addr().expect("an address").port()
+    );
     let (plain, address) = (silent.url("/v1/x"), format!("127.0.0.1:{}", silent.port()));
-    check(&lost, "http://example.com/v1/x", "example.com", (300, "no connection within 300ms", Sent::No));
-    check(&client(), &format!("https://{secure}/v1/x"), &secure, (300, "no connection within 300ms", Sent::No));
-    check(&client(), &plain, &address, (2000, "no whole answer within 2s", Sent::Perhaps));
+    check(
+        &lost,
+        "http://example.com/v1/x",
+        "example.com",
+        (300, "no connection within 300ms", Sent::No),
+    );
+    check(
+        &client(),
+        &format!("https://{secure}/v1/x"),
+        &secure,
+        (300, "no connection within 300ms", Sent::No),
+    );
+    check(
+        &client(),
+        &plain,
+        &address,
+        (2000, "no whole answer within 2s", Sent::Perhaps),
+    );
 }
 
 #[test]
 fn what_is_too_large_is_cut_off() {
     let check = |play: Play, expected: &str| {
         let server = Server::new([play]);
-        let failed = fetch(&client(), &request("GET", &server.url("/v1/x")), &[local(&server)]).unwrap_err();
-        assert!(failed.error.message.contains(expected), "{}", failed.error.message);
+        let failed = fetch(
+            &client(),
+            &request("GET", &server.url("/v1/x")),
+            &[local(&server)],
+        )
+        .unwrap_err();
+        assert!(
+            failed.error.message.contains(expected),
+            "{}",
+            failed.error.message
+        );
         assert_eq!(failed.error.kind, Upstream);
     };
     check(Play::Flood, "larger than 8192 KiB");
-    check(Play::Heads(HEADERS_BYTES + (8 << 10)), "headers are larger than 64 KiB");
+    check(
+        Play::Heads(HEADERS_BYTES + (8 << 10)),
+        "headers are larger than 64 KiB",
+    );
     check(Play::Heads(8 << 20), "");
     check(Play::Boast, "");
-    let server = Server::new([Play::Answer("200 OK", String::new(), vec![b'x'; BODY_BYTES])]);
-    let response = fetch(&client(), &request("GET", &server.url("/v1/x")), &[local(&server)]).expect("it just fits");
+    let server = Server::new([Play::Answer(
+        "200 OK",
+        String::new(),
+        vec![b'x'; BODY_BYTES],
+    )]);
+    let response = fetch(
+        &client(),
+        &request("GET", &server.url("/v1/x")),
+        &[local(&server)],
+    )
+    .expect("it just fits");
     assert_eq!(response.body.len(), BODY_BYTES);
 }
 
 #[test]
 fn what_is_compressed_stays_so_and_is_not_asked_for() {
     let bomb = b"\x1f\x8b\x08\x00\x00\x00\x00\x00".to_vec();
-    let server = Server::new([Play::Answer("200 OK", "content-encoding: gzip\r\n".into(), bomb.clone())]);
-    let response = fetch(&client(), &request("GET", &server.url("/v1/x")), &[local(&server)]).expect("a response");
+    let server = Server::new([Play::Answer(
+        "200 OK",
+        "content-encoding: gzip\r\n".into(),
+        bomb.clone(),
+    )]);
+    let response = fetch(
+        &client(),
+        &request("GET", &server.url("/v1/x")),
+        &[local(&server)],
+    )
+    .expect("a response");
     assert_eq!(response.body, bomb);
     assert!(!server.seen()[0].to_lowercase().contains("accept-encoding"));
 }
@@ -181,28 +268,65 @@ fn what_is_compressed_stays_so_and_is_not_asked_for() {
 #[test]
 fn a_broken_connection_leaves_only_sent_writes_in_the_dark() {
     let slam = Server::new([Play::Slam]);
-    let failed = fetch(&client(), &request("POST", &slam.url("/v1/x")), &[local(&slam)]).unwrap_err();
+    let failed = fetch(
+        &client(),
+        &request("POST", &slam.url("/v1/x")),
+        &[local(&slam)],
+    )
+    .unwrap_err();
     assert_eq!((failed.error.kind, failed.sent), (Upstream, Sent::Perhaps));
     assert_eq!(slam.seen().len(), 1, "it is not sent again by itself");
-    let failed = fetch(&client(), &request("GET", &slam.url("/v1/x")), &[local(&slam)]).unwrap_err();
+    let failed = fetch(
+        &client(),
+        &request("GET", &slam.url("/v1/x")),
+        &[local(&slam)],
+    )
+    .unwrap_err();
     assert_eq!(failed.sent, Sent::No);
     // Nobody listens there any more.
-    let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port").port();
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .and_then(|l| l.local_addr())
+        .expect("a port")
+        .port();
     let gone = request("POST", &format!("http://127.0.0.1:{port}/v1/x"));
-    let failed = fetch(&client(), &gone, &[grant(&format!("127.0.0.1:{port}"), &[])]).unwrap_err();
-    assert_eq!((failed.error.kind, failed.sent), (Upstream, Sent::No), "{}", failed.error.message);
+    let failed = fetch(
+        &client(),
+        &gone,
+        &[grant(&format!("127.0.0.1:{port}"), &[])],
+    )
+    .unwrap_err();
+    assert_eq!(
+        (failed.error.kind, failed.sent),
+        (Upstream, Sent::No),
+        "{}",
+        failed.error.message
+    );
 }
 
 #[test]
 fn reads_follow_redirects_within_their_grants_and_writes_follow_none() {
     let there = Server::new([says("there")]);
     let check = |status: &'static str, method: &str, expected: Result<u16, &str>| {
-        let here = Server::new([redirects(status, "/v1/a"), redirects(status, &there.url("/v1/b"))]);
+        let here = Server::new([
+            redirects(status, "/v1/a"),
+            redirects(status, &there.url("/v1/b")),
+        ]);
         let asked = request(method, &here.url("/v1/x"));
-        let got = fetch(&client(), &asked, &[local(&here), local(&there)]).map(|response| response.status);
-        assert_eq!(got.as_ref().map_err(|f| f.error.message.as_str()), expected.as_ref().map_err(|e| *e), "{status}");
+        let got = fetch(&client(), &asked, &[local(&here), local(&there)])
+            .map(|response| response.status);
+        assert_eq!(
+            got.as_ref().map_err(|f| f.error.message.as_str()),
+            expected.as_ref().map_err(|e| *e),
+            "{status}"
+        );
     };
-    for status in ["301 Moved", "302 Found", "303 See Other", "307 Temporary", "308 Permanent"] {
+    for status in [
+        "301 Moved",
+        "302 Found",
+        "303 See Other",
+        "307 Temporary",
+        "308 Permanent",
+    ] {
         check(status, "GET", Ok(200));
         check(status, "HEAD", Ok(200));
     }
@@ -217,16 +341,37 @@ fn redirects_that_lead_astray_are_not_followed() {
     let other = Server::new([says("other")]);
     let check = |location: String, kind, expected: &str| {
         let here = Server::new([redirects("302 Found", &location)]);
-        let failed = fetch(&client(), &request("GET", &here.url("/v1/x")), &[local(&here)]).unwrap_err();
-        assert_eq!(failed.error.kind, kind, "{location}: {}", failed.error.message);
-        assert!(failed.error.message.contains(expected), "{location}: {}", failed.error.message);
+        let failed = fetch(
+            &client(),
+            &request("GET", &here.url("/v1/x")),
+            &[local(&here)],
+        )
+        .unwrap_err();
+        assert_eq!(
+            failed.error.kind, kind,
+            "{location}: {}",
+            failed.error.message
+        );
+        assert!(
+            failed.error.message.contains(expected),
+            "{location}: {}",
+            failed.error.message
+        );
     };
     check(other.url("/v1/x"), Denied, "is not granted");
     check("/v2/x".into(), Denied, "is not granted");
     check("/v1/..%2fv2".into(), Denied, "can be read in several ways");
-    check("http://169.254.169.254/latest/meta-data".into(), Denied, "is not granted");
+    check(
+        "http://169.254.169.254/latest/meta-data".into(),
+        Denied,
+        "is not granted",
+    );
     check("file:///etc/passwd".into(), Denied, "scheme `file`");
-    check("http://user:word@127.0.0.1/v1/x".into(), Denied, "credentials");
+    check(
+        "http://user:word@127.0.0.1/v1/x".into(),
+        Denied,
+        "credentials",
+    );
     check("http://[".into(), Denied, "no address");
     check("/v1/x".into(), Upstream, "redirected more than 5 times");
     assert_eq!(other.seen().len(), 0);
@@ -236,23 +381,41 @@ fn redirects_that_lead_astray_are_not_followed() {
 fn secrets_are_put_in_on_the_way_out_and_taken_out_of_what_comes_back() {
     let server = Server::new([Play::Echo]);
     let asked = Request {
-        headers: vec![header("authorization", &format!("Bearer {}", placeholder("TOKEN")))],
+        headers: vec![header(
+            "authorization",
+            &format!("Bearer {}", placeholder("TOKEN")),
+        )],
         body: Some(format!("token={}", placeholder("TOKEN")).into_bytes()),
         secrets: vec!["TOKEN".into()],
-        ..request("POST", &server.url(&format!("/v1/x?key={}", placeholder("TOKEN"))))
+        ..request(
+            "POST",
+            &server.url(&format!("/v1/x?key={}", placeholder("TOKEN"))),
+        )
     };
     let response = fetch(&client(), &asked, &[local(&server)]).expect("a response");
     let seen = &server.seen()[0];
-    assert!(seen.contains(&format!("authorization: Bearer {SECRET}")), "{seen}");
+    assert!(
+        seen.contains(&format!("authorization: Bearer {SECRET}")),
+        "{seen}"
+    );
     assert!(seen.contains(&format!("token={SECRET}")), "{seen}");
     assert!(seen.contains("/v1/x?key=s3cr3t%2Dvalue "), "{seen}");
     let said = String::from_utf8_lossy(&response.body).into_owned();
     assert_eq!(said.matches("[secret TOKEN]").count(), 3, "{said}");
     assert!(!said.contains(SECRET));
-    let unnamed = Request { secrets: Vec::new(), ..asked.clone() };
+    let unnamed = Request {
+        secrets: Vec::new(),
+        ..asked.clone()
+    };
     fetch(&client(), &unnamed, &[local(&server)]).expect("a response");
-    assert!(!server.seen()[1].contains(SECRET), "what is not named is not put in");
-    let elsewhere = [HttpGrant { secrets: Vec::new(), ..local(&server) }];
+    assert!(
+        !server.seen()[1].contains(SECRET),
+        "what is not named is not put in"
+    );
+    let elsewhere = [HttpGrant {
+        secrets: Vec::new(),
+        ..local(&server)
+    }];
     let failed = fetch(&client(), &asked, &elsewhere).unwrap_err();
     assert_eq!(failed.error.kind, Denied);
     assert_eq!(server.seen().len(), 2);
@@ -265,21 +428,41 @@ fn what_becomes_too_large_with_its_secrets_is_not_sent() {
     // What is asked for is well below each limit, and what it becomes a few bytes above it or just as large.
     let long = "v".repeat(4 << 10);
     let client = Http::new(Secrets::new([("TOKEN".to_owned(), long)].into())).expect("a client");
-    let plain = || Request { secrets: vec!["TOKEN".into()], ..request("POST", &server.url("/v1/x")) };
-    let body = |rest: &str| Request { body: Some((token.repeat(BODY_BYTES >> 12) + rest).into_bytes()), ..plain() };
-    let head = |rest: &str| Request { headers: vec![header("x-a", &(token.repeat(15) + rest))], ..plain() };
-    let url =
-        |count| Request { url: Url::parse(&server.url(&format!("/v1/x?{}", token.repeat(count)))).unwrap(), ..plain() };
+    let plain = || Request {
+        secrets: vec!["TOKEN".into()],
+        ..request("POST", &server.url("/v1/x"))
+    };
+    let body = |rest: &str| Request {
+        body: Some((token.repeat(BODY_BYTES >> 12) + rest).into_bytes()),
+        ..plain()
+    };
+    let head = |rest: &str| Request {
+        headers: vec![header("x-a", &(token.repeat(15) + rest))],
+        ..plain()
+    };
+    let url = |count| Request {
+        url: Url::parse(&server.url(&format!("/v1/x?{}", token.repeat(count)))).unwrap(),
+        ..plain()
+    };
     for (asked, refused) in [
         (body(""), None),
         (body("x"), Some("body is larger than 8192 KiB")),
         (head(&"x".repeat(4093)), None),
-        (head(&"x".repeat(4094)), Some("headers are larger than 64 KiB")),
+        (
+            head(&"x".repeat(4094)),
+            Some("headers are larger than 64 KiB"),
+        ),
         (url(1), None),
         (url(2), Some("address is larger than 8 KiB")),
     ] {
         let failed = fetch(&client, &asked, &[local(&server)]).err();
-        let told = failed.as_ref().map(|failed| (failed.error.kind, failed.sent, failed.error.message.as_str()));
+        let told = failed.as_ref().map(|failed| {
+            (
+                failed.error.kind,
+                failed.sent,
+                failed.error.message.as_str(),
+            )
+        });
         match refused {
             None => assert_eq!(told, None),
             Some(why) => {
@@ -291,8 +474,17 @@ fn what_becomes_too_large_with_its_secrets_is_not_sent() {
     }
     assert_eq!(server.seen().len(), 3);
     // Two headers share one limit.
-    let two = Request { headers: vec![header("x-a", &token.repeat(8)), header("x-b", &token.repeat(8))], ..plain() };
-    assert_eq!(fetch(&client, &two, &[local(&server)]).map_err(|failed| failed.error.kind), Err(Invalid));
+    let two = Request {
+        headers: vec![
+            header("x-a", &token.repeat(8)),
+            header("x-b", &token.repeat(8)),
+        ],
+        ..plain()
+    };
+    assert_eq!(
+        fetch(&client, &two, &[local(&server)]).map_err(|failed| failed.error.kind),
+        Err(Invalid)
+    );
 }
 
 #[test]
@@ -300,7 +492,10 @@ fn a_secret_follows_a_redirect_on_its_host_and_to_no_other() {
     let other = Server::new([Play::Echo]);
     let here = Server::new([
         redirects("302 Found", "/v1/again"),
-        redirects("302 Found", &other.url(&format!("/v1/there?steal={}", placeholder("TOKEN")))),
+        redirects(
+            "302 Found",
+            &other.url(&format!("/v1/there?steal={}", placeholder("TOKEN"))),
+        ),
     ]);
     let asked = Request {
         headers: vec![
@@ -314,16 +509,28 @@ fn a_secret_follows_a_redirect_on_its_host_and_to_no_other() {
     };
     fetch(&client(), &asked, &[local(&here), local(&other)]).expect("a response");
     let (seen, there) = (here.seen(), &other.seen()[0]);
-    assert!(seen.iter().all(|request| request.contains(&format!("x-token: {SECRET}"))), "{seen:?}");
+    assert!(
+        seen.iter()
+            .all(|request| request.contains(&format!("x-token: {SECRET}"))),
+        "{seen:?}"
+    );
     for gone in [SECRET, "authorization", "x-token", "cookie"] {
         assert!(!there.contains(gone), "{gone} in {there}");
     }
     assert!(there.contains("x-mine: kept"));
     let here = Server::new([redirects("302 Found", &other.url("/v1/there"))]);
     let url = Url::parse(&here.url("/v1/x")).expect("an address");
-    let body = Request { url, body: Some(placeholder("TOKEN").into_bytes()), ..asked };
+    let body = Request {
+        url,
+        body: Some(placeholder("TOKEN").into_bytes()),
+        ..asked
+    };
     let failed = fetch(&client(), &body, &[local(&here), local(&other)]).unwrap_err();
-    assert!(failed.error.message.contains("must not go"), "{}", failed.error.message);
+    assert!(
+        failed.error.message.contains("must not go"),
+        "{}",
+        failed.error.message
+    );
     assert_eq!(other.seen().len(), 1);
 }
 
@@ -335,17 +542,46 @@ fn what_comes_back_is_searched_for_the_secrets_of_its_host_and_for_no_others() {
             format!("x-{SECRET}: 1\r\nx-a: {SECRET}\r\n"),
             format!("{SECRET} and 483920").into_bytes(),
         )]);
-        let values = [("TOKEN", SECRET), ("PIN", "483920")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let values = [("TOKEN", SECRET), ("PIN", "483920")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()));
         let client = Http::new(Secrets::new(values.into())).expect("a client");
-        let response = fetch(&client, &request("GET", &server.url("/v1/x")), &grants(&server)).expect("a response");
-        let header = response.headers.iter().find(|header| header.name == "x-a").map(|header| header.value.clone());
-        let named = response.headers.iter().any(|header| header.name.contains(SECRET));
-        (String::from_utf8(response.body).expect("a text"), header.unwrap_or_default(), named)
+        let response = fetch(
+            &client,
+            &request("GET", &server.url("/v1/x")),
+            &grants(&server),
+        )
+        .expect("a response");
+        let header = response
+            .headers
+            .iter()
+            .find(|header| header.name == "x-a")
+            .map(|header| header.value.clone());
+        let named = response
+            .headers
+            .iter()
+            .any(|header| header.name.contains(SECRET));
+        (
+            String::from_utf8(response.body).expect("a text"),
+            header.unwrap_or_default(),
+            named,
+        )
     };
     // The action is granted the other one too, but elsewhere.
     let own = said(&|server| vec![local(server), grant("bank.example.com", &["PIN"])]);
-    assert_eq!(own, ("[secret TOKEN] and 483920".into(), "[secret TOKEN]".into(), false));
-    let none = said(&|server| vec![HttpGrant { secrets: Vec::new(), ..local(server) }]);
+    assert_eq!(
+        own,
+        (
+            "[secret TOKEN] and 483920".into(),
+            "[secret TOKEN]".into(),
+            false
+        )
+    );
+    let none = said(&|server| {
+        vec![HttpGrant {
+            secrets: Vec::new(),
+            ..local(server)
+        }]
+    });
     assert_eq!(none, (format!("{SECRET} and 483920"), SECRET.into(), true));
 }
 
@@ -360,7 +596,11 @@ fn a_secret_does_not_go_over_plain_http_to_a_name() {
     };
     let failed = fetch(&client, &asked, &[grant("example.com", &["TOKEN"])]).unwrap_err();
     assert_eq!(failed.error.kind, Denied);
-    assert!(failed.error.message.contains("over https only"), "{}", failed.error.message);
+    assert!(
+        failed.error.message.contains("over https only"),
+        "{}",
+        failed.error.message
+    );
 }
 
 #[test]
@@ -368,10 +608,19 @@ fn errors_name_the_request_without_what_may_be_secret() {
     let server = Server::new([Play::Slam]);
     let asked = Request {
         secrets: vec!["TOKEN".into()],
-        ..request("GET", &server.url(&format!("/v1/x?key={}&q=plain", placeholder("TOKEN"))))
+        ..request(
+            "GET",
+            &server.url(&format!("/v1/x?key={}&q=plain", placeholder("TOKEN"))),
+        )
     };
-    let message = fetch(&client(), &asked, &[local(&server)]).unwrap_err().error.message;
-    assert!(message.starts_with(&format!("`GET {}` failed: ", server.url("/v1/x"))), "{message}");
+    let message = fetch(&client(), &asked, &[local(&server)])
+        .unwrap_err()
+        .error
+        .message;
+    assert!(
+        message.starts_with(&format!("`GET {}` failed: ", server.url("/v1/x"))),
+        "{message}"
+    );
     for hidden in [SECRET, "s3cr3t%2Dvalue", "plain"] {
         assert!(!message.contains(hidden), "{message}");
     }

@@ -28,7 +28,13 @@ pub struct Config {
 impl Config {
     /// Models that this provider answers for, free and as fast as they can.
     pub fn of(provider: Provider) -> Self {
-        Self { model: None, price: Price::default(), requests_per_minute: None, record: None, provider }
+        Self {
+            model: None,
+            price: Price::default(),
+            requests_per_minute: None,
+            record: None,
+            provider,
+        }
     }
 }
 

@@ -39,7 +39,9 @@ enum Place {
 
 impl Default for Place {
     fn default() -> Self {
-        Self::Here { used: Tokens::default() }
+        Self::Here {
+            used: Tokens::default(),
+        }
     }
 }
 
@@ -58,7 +60,11 @@ impl Departure {
     pub async fn here(&self) -> Tokens {
         let mut place = self.0.subscribe();
         // It cannot be gone while it is held here.
-        match place.wait_for(|place| *place != Place::Away).await.as_deref() {
+        match place
+            .wait_for(|place| *place != Place::Away)
+            .await
+            .as_deref()
+        {
             Ok(Place::Here { used }) => *used,
             _ => Tokens::default(),
         }
@@ -77,7 +83,10 @@ pub struct Hearing {
 impl Hearing {
     /// Somebody listens.
     pub fn by(listener: Listener) -> Self {
-        Self { listener: Some(listener), ..Self::default() }
+        Self {
+            listener: Some(listener),
+            ..Self::default()
+        }
     }
 
     /// Of a call whose departure is waited for.
@@ -110,7 +119,11 @@ impl Hearing {
 
     /// The reply is asked for again.
     pub(super) fn again(&mut self) {
-        if let Some(listener) = self.listener.as_mut().filter(|_| std::mem::take(&mut self.begun)) {
+        if let Some(listener) = self
+            .listener
+            .as_mut()
+            .filter(|_| std::mem::take(&mut self.begun))
+        {
             listener(Heard::Again);
         }
     }
@@ -125,6 +138,8 @@ impl Hearing {
 
 impl fmt::Debug for Hearing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hearing").field("begun", &self.begun).finish_non_exhaustive()
+        f.debug_struct("Hearing")
+            .field("begun", &self.begun)
+            .finish_non_exhaustive()
     }
 }

@@ -72,7 +72,9 @@ impl Models {
         let provider = match &config.provider {
             config::Provider::Scripted { replies } => Provider::Scripted(Scripted::load(replies)?),
             config::Provider::Recorded { replies } => Provider::Recorded(Recorded::load(replies)?),
-            config::Provider::OpenAi(endpoint) => Provider::Remote(Box::new(Remote::new(endpoint, variables)?)),
+            config::Provider::OpenAi(endpoint) => {
+                Provider::Remote(Box::new(Remote::new(endpoint, variables)?))
+            }
         };
         Ok(Self {
             model: config.model.clone(),
@@ -101,7 +103,11 @@ impl Models {
     }
 
     /// The same, while somebody listens to the reply as it is written.
-    pub async fn complete_heard(&self, request: &Request, mut hearing: Hearing) -> Result<Completed, Failed> {
+    pub async fn complete_heard(
+        &self,
+        request: &Request,
+        mut hearing: Hearing,
+    ) -> Result<Completed, Failed> {
         let asked = self.ask(request, &mut hearing).await;
         let reply = asked.as_ref().map(|(reply, _)| reply);
         if let Ok(reply) = reply {
@@ -114,13 +120,26 @@ impl Models {
         let (cost, tokens) = self.charge(reply.tokens().and(lost.tokens(request)));
         let finish = reply.finish;
         if let Some(flaw) = finish.flaw() {
-            tracing::warn!(model = reply.model, "a reply of the model {}", flaw.described());
+            tracing::warn!(
+                model = reply.model,
+                "a reply of the model {}",
+                flaw.described()
+            );
         }
         match checked(reply, request) {
-            Ok(reply) => Ok(Completed { reply, cost, tokens }),
+            Ok(reply) => Ok(Completed {
+                reply,
+                cost,
+                tokens,
+            }),
             Err(message) => {
                 let error = HostError::new(HostErrorKind::Upstream, message);
-                Err(Failed { error, cost, tokens, finish: Some(finish) })
+                Err(Failed {
+                    error,
+                    cost,
+                    tokens,
+                    finish: Some(finish),
+                })
             }
         }
     }
@@ -128,7 +147,12 @@ impl Models {
     /// What a request without a reply cost.
     fn failed(&self, request: &Request, Unanswered { error, used }: Unanswered) -> Failed {
         let (cost, tokens) = self.charge(used.tokens(request));
-        Failed { error, cost, tokens, finish: None }
+        Failed {
+            error,
+            cost,
+            tokens,
+            finish: None,
+        }
     }
 
     /// What tokens cost, and how many they are.
@@ -137,9 +161,15 @@ impl Models {
     }
 
     /// Asks once. Gives what replies used up before that broke off, too.
-    async fn ask(&self, request: &Request, hearing: &mut Hearing) -> Result<(Reply, Used), Unanswered> {
+    async fn ask(
+        &self,
+        request: &Request,
+        hearing: &mut Hearing,
+    ) -> Result<(Reply, Used), Unanswered> {
         if request.messages.is_empty() {
-            return Err(invalid("cannot ask a model: `messages` is empty; give at least one turn").into());
+            return Err(
+                invalid("cannot ask a model: `messages` is empty; give at least one turn").into(),
+            );
         }
         if request.temperature.is_some_and(|t| !t.is_finite()) {
             return Err(invalid("cannot ask a model: `temperature` is not a finite number").into());
@@ -165,7 +195,9 @@ impl Models {
                          `[llm]`",
                     )
                 })?;
-                endpoint.complete(model, request, (hearing, &self.pace)).await
+                endpoint
+                    .complete(model, request, (hearing, &self.pace))
+                    .await
             }
         }
     }
@@ -201,18 +233,25 @@ fn checked(mut reply: Reply, request: &Request) -> Result<Reply, String> {
 
 /// What a message about a reply ends with that is not as it was to be.
 fn flawed(finish: Finish) -> String {
-    finish.flaw().map_or_else(String::new, |flaw| format!("; it {}", flaw.described()))
+    finish
+        .flaw()
+        .map_or_else(String::new, |flaw| format!("; it {}", flaw.described()))
 }
 
 fn not_json(reply: &Reply, request: &Request, error: &JsonError) -> String {
-    let cut = request.max_tokens.is_some_and(|max| reply.output_tokens >= max);
+    let cut = request
+        .max_tokens
+        .is_some_and(|max| reply.output_tokens >= max);
     let hint = match reply.finish {
         // Not all endpoints say it.
         Finish::Stop if cut => "; it was truncated at `max_tokens`".to_owned(),
         finish => flawed(finish),
     };
     let quoted = excerpt(&reply.text);
-    format!("asking model `{}` failed: the reply is {error}: `{quoted}`{hint}", reply.model)
+    format!(
+        "asking model `{}` failed: the reply is {error}: `{quoted}`{hint}",
+        reply.model
+    )
 }
 
 /// Text without the Markdown fence that many models put around JSON.
@@ -227,8 +266,12 @@ pub(super) fn unfenced(text: &str) -> &str {
 
 /// The beginning of a text from outside, fit for one line of a terminal.
 pub(super) fn excerpt(text: &str) -> String {
-    let mut start: String =
-        text.trim().chars().take(EXCERPT_CHARS).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let mut start: String = text
+        .trim()
+        .chars()
+        .take(EXCERPT_CHARS)
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
     if text.trim().chars().nth(EXCERPT_CHARS).is_some() {
         start.push('…');
     }

@@ -50,8 +50,18 @@ pub(super) fn interpret(reply: &Value) -> Result<Answer, Unusable> {
         Finish::ToolCalls if tool_calls.is_empty() => Finish::Stop,
         finish => finish,
     };
-    let model = reply["model"].as_str().filter(|model| !model.is_empty()).map(str::to_owned);
-    Ok(Answer { text: said.text, tool_calls, reasoning, model, finish, usage })
+    let model = reply["model"]
+        .as_str()
+        .filter(|model| !model.is_empty())
+        .map(str::to_owned);
+    Ok(Answer {
+        text: said.text,
+        tool_calls,
+        reasoning,
+        model,
+        finish,
+        usage,
+    })
 }
 
 /// Returns the error that a reply or a choice states in any form.
@@ -72,9 +82,17 @@ fn stated_error(place: &Value) -> Option<&Value> {
 
 /// The choice with the lowest index. Without indices that is the first.
 fn first_choice(reply: &Value) -> &Value {
-    let choices = reply["choices"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let numbered = choices.iter().zip(0..).map(|(choice, place)| (index(choice, place), choice));
-    numbered.min_by_key(|(index, _)| *index).map_or(&Value::Null, |(_, choice)| choice)
+    let choices = reply["choices"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    let numbered = choices
+        .iter()
+        .zip(0..)
+        .map(|(choice, place)| (index(choice, place), choice));
+    numbered
+        .min_by_key(|(index, _)| *index)
+        .map_or(&Value::Null, |(_, choice)| choice)
 }
 
 fn index(part: &Value, place: u64) -> u64 {
@@ -85,7 +103,11 @@ fn index(part: &Value, place: u64) -> u64 {
 fn message(choice: &Value) -> &Value {
     let [message, delta] = [&choice["message"], &choice["delta"]];
     let has_delta = delta.as_object().is_some_and(|delta| !delta.is_empty());
-    if has_delta || !message.is_object() { delta } else { message }
+    if has_delta || !message.is_object() {
+        delta
+    } else {
+        message
+    }
 }
 
 fn is_failure(reason: &str) -> bool {
@@ -93,7 +115,9 @@ fn is_failure(reason: &str) -> bool {
 }
 
 fn finish(reason: &Value) -> Finish {
-    let Some(reason) = reason.as_str() else { return Finish::Stop };
+    let Some(reason) = reason.as_str() else {
+        return Finish::Stop;
+    };
     match reason.to_ascii_lowercase().as_str() {
         "stop" | "eos" | "end_turn" | "stop_sequence" => Finish::Stop,
         "length" | "max_tokens" | "model_length" => Finish::Length,
@@ -116,7 +140,10 @@ impl Said {
         let text = content(&message["content"]);
         let refusal = refusal(message);
         let refuses = !refusal.is_empty();
-        Self { text: if text.is_empty() { refusal } else { text }, refuses }
+        Self {
+            text: if text.is_empty() { refusal } else { text },
+            refuses,
+        }
     }
 }
 
@@ -127,7 +154,9 @@ fn content(content: &Value) -> String {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
         Value::Array(parts) => parts.iter().map(part).collect(),
-        Value::Object(map) if map.contains_key("type") || content["text"].is_string() => part(content),
+        Value::Object(map) if map.contains_key("type") || content["text"].is_string() => {
+            part(content)
+        }
         other => other.to_string(),
     }
 }
@@ -146,20 +175,27 @@ fn part(part: &Value) -> String {
 fn refusal(message: &Value) -> String {
     let own = message["refusal"].as_str().unwrap_or_default();
     let parts = message["content"].as_array().into_iter().flatten();
-    let parts = parts.filter(|part| part["type"] == "refusal").filter_map(|part| part["refusal"].as_str());
+    let parts = parts
+        .filter(|part| part["type"] == "refusal")
+        .filter_map(|part| part["refusal"].as_str());
     [own].into_iter().chain(parts).collect()
 }
 
 /// What the model reasoned, where that is sent apart. It is counted where the endpoint does not count.
 fn reasoning(message: &Value) -> String {
     let fields = ["reasoning_content", "reasoning"];
-    let field = fields.into_iter().find_map(|field| message[field].as_str().filter(|text| !text.is_empty()));
+    let field = fields
+        .into_iter()
+        .find_map(|field| message[field].as_str().filter(|text| !text.is_empty()));
     field.unwrap_or_default().to_owned()
 }
 
 /// The calls in a message, in the old form of one function as well.
 fn tool_calls(message: &Value) -> Vec<ToolCall> {
-    let list = message["tool_calls"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let list = message["tool_calls"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
     let legacy = Some(&message["function_call"]).filter(|call| call.is_object() && list.is_empty());
     list.iter().chain(legacy).map(tool_call).collect()
 }
@@ -188,8 +224,12 @@ fn function(call: &Value) -> &Value {
 
 /// What a reply says about tokens. Some put it into the choice.
 fn usage(reply: &Value, choice: &Value) -> Usage {
-    let usage = [&reply["usage"], &choice["usage"]].into_iter().find(|usage| usage.is_object());
-    let Some(usage) = usage else { return Usage::default() };
+    let usage = [&reply["usage"], &choice["usage"]]
+        .into_iter()
+        .find(|usage| usage.is_object());
+    let Some(usage) = usage else {
+        return Usage::default();
+    };
     let first = |fields: &[&str]| fields.iter().find_map(|field| count(usage.pointer(field)?));
     Usage {
         input: first(&["/prompt_tokens", "/input_tokens"]),

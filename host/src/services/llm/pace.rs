@@ -19,14 +19,20 @@ pub(super) struct Pace {
 impl Pace {
     /// So many a minute at most; none for no limit.
     pub(super) fn of(per_minute: Option<NonZeroU32>) -> Self {
-        Self { per_minute, turns: Mutex::default() }
+        Self {
+            per_minute,
+            turns: Mutex::default(),
+        }
     }
 
     /// Waits until a request may be made.
     pub(super) async fn turn(&self) {
         if let Some(requests) = self.per_minute {
             let mut turns = self.turns.lock().await;
-            turns.get_or_insert_with(|| every(MINUTE / requests.get())).tick().await;
+            turns
+                .get_or_insert_with(|| every(MINUTE / requests.get()))
+                .tick()
+                .await;
         }
     }
 }

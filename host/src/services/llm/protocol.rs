@@ -73,7 +73,12 @@ pub(super) enum Progress {
 
 impl Protocol {
     /// Returns the body of a request. Fails if a schema in it is not JSON.
-    pub(super) fn body(self, model: &str, request: &Request, form: Form) -> Result<String, HostError> {
+    pub(super) fn body(
+        self,
+        model: &str,
+        request: &Request,
+        form: Form,
+    ) -> Result<String, HostError> {
         match self {
             Self::OpenAi(dialect) => openai::body(model, request, form, dialect),
         }

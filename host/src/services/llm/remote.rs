@@ -41,7 +41,8 @@ const ERROR_BYTES: usize = 64 << 10;
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// What to do where an account has no money left.
-const QUOTA_HINT: &str = "; the account's quota is used up: look at its plan and billing at the provider";
+const QUOTA_HINT: &str =
+    "; the account's quota is used up: look at its plan and billing at the provider";
 
 /// An endpoint, ready to be asked.
 #[derive(Debug)]
@@ -75,16 +76,27 @@ struct Failure {
 
 impl Failure {
     fn lasting(message: impl Into<String>) -> Self {
-        Self { message: message.into(), retry: Retry::Never, used: Used::Nothing }
+        Self {
+            message: message.into(),
+            retry: Retry::Never,
+            used: Used::Nothing,
+        }
     }
 
     /// The same of a reply that may be made, or had begun: it is charged, whoever saw how much of it.
     fn charged(self) -> Self {
-        Self { used: Used::Unknown, ..self }
+        Self {
+            used: Used::Unknown,
+            ..self
+        }
     }
 
     fn passing(message: impl Into<String>, retry: Retry) -> Self {
-        Self { message: message.into(), retry, used: Used::Nothing }
+        Self {
+            message: message.into(),
+            retry,
+            used: Used::Nothing,
+        }
     }
 }
 
@@ -93,9 +105,15 @@ impl Remote {
     pub(super) fn new(endpoint: &Endpoint, variables: &Variables) -> Result<Self, ConfigError> {
         let url = completions(&endpoint.base_url)?;
         let shown = shown(&url);
-        let key = endpoint.api_key_env.as_deref().map(|name| Key::read(variables, name)).transpose()?;
-        let client = client(&url, endpoint.timeout)
-            .map_err(|error| ConfigError::Client { url: shown.clone(), reason: chain(&error) })?;
+        let key = endpoint
+            .api_key_env
+            .as_deref()
+            .map(|name| Key::read(variables, name))
+            .transpose()?;
+        let client = client(&url, endpoint.timeout).map_err(|error| ConfigError::Client {
+            url: shown.clone(),
+            reason: chain(&error),
+        })?;
         Ok(Self {
             client,
             protocol: Protocol::OpenAi(Dialect::at(&url)),
@@ -121,7 +139,10 @@ impl Remote {
         let mut retries = 0;
         let mut lost = Used::Nothing;
         loop {
-            let asked = Asked { form, body: self.protocol.body(model, request, form)? };
+            let asked = Asked {
+                form,
+                body: self.protocol.body(model, request, form)?,
+            };
             pace.turn().await;
             hearing.departs();
             let failure = match self.attempt(&asked, hearing).await {
@@ -149,7 +170,12 @@ impl Remote {
                 return Err(Unanswered { error, used: lost });
             };
             retries += 1;
-            tracing::warn!(model, retry = retries, wait_ms = wait.as_millis() as u64, "{message}");
+            tracing::warn!(
+                model,
+                retry = retries,
+                wait_ms = wait.as_millis() as u64,
+                "{message}"
+            );
             hearing.returns(lost.tokens(request));
             tokio::time::sleep(wait).await;
         }
@@ -157,7 +183,10 @@ impl Remote {
 
     /// Makes one request and returns the value of the reply, in the form of one that comes in one piece.
     async fn attempt(&self, asked: &Asked, hearing: &mut Hearing) -> Result<Value, Failure> {
-        let mut sending = self.client.post(self.url.clone()).header(CONTENT_TYPE, "application/json");
+        let mut sending = self
+            .client
+            .post(self.url.clone())
+            .header(CONTENT_TYPE, "application/json");
         if let Some(key) = &self.key {
             sending = sending.header(AUTHORIZATION, key.bearer());
         }
@@ -177,12 +206,29 @@ impl Remote {
     /// Makes the reply of what was answered: without the key, without what the model thought, and counted, since a budget
     /// must hold for endpoints that do not count as well.
     fn reply(&self, answer: Answer, model: &str, request: &Request) -> Reply {
-        let Answer { text, mut tool_calls, reasoning, model: answered_by, finish, usage } = answer;
+        let Answer {
+            text,
+            mut tool_calls,
+            reasoning,
+            model: answered_by,
+            finish,
+            usage,
+        } = answer;
         if !usage.is_complete() {
-            tracing::warn!(model, "the endpoint does not say how many tokens were used: they are estimated");
+            tracing::warn!(
+                model,
+                "the endpoint does not say how many tokens were used: they are estimated"
+            );
         }
-        let said = tool_calls.iter().map(|call| call.arguments.as_str()).chain([text.as_str(), &reasoning]);
-        let Tokens { input, output, cached } = usage.tokens(Tokens::new(estimate(request.texts()), estimate(said)));
+        let said = tool_calls
+            .iter()
+            .map(|call| call.arguments.as_str())
+            .chain([text.as_str(), &reasoning]);
+        let Tokens {
+            input,
+            output,
+            cached,
+        } = usage.tokens(Tokens::new(estimate(request.texts()), estimate(said)));
         for (place, call) in tool_calls.iter_mut().enumerate() {
             if call.id.is_empty() {
                 call.id = request.tool_call_id(place);
@@ -209,16 +255,36 @@ impl Remote {
         let quote = |value: &Value| self.hush().excerpt(&value.to_string());
         let (message, retry) = match &problem {
             Problem::StatedError(error) => {
-                let hint = if retry::is_quota(error) { QUOTA_HINT } else { "" };
-                (format!("the endpoint answered with an error: `{}`{hint}", quote(error)), retry::stated(error))
+                let hint = if retry::is_quota(error) {
+                    QUOTA_HINT
+                } else {
+                    ""
+                };
+                (
+                    format!(
+                        "the endpoint answered with an error: `{}`{hint}",
+                        quote(error)
+                    ),
+                    retry::stated(error),
+                )
             }
             Problem::FailedFinish(reason) => {
                 let reason = self.hush().excerpt(reason);
-                (format!("the reply failed by its own account: its finish reason is `{reason}`"), Retry::Backoff)
+                (
+                    format!("the reply failed by its own account: its finish reason is `{reason}`"),
+                    Retry::Backoff,
+                )
             }
-            Problem::NoReply => (format!("the answer holds no reply: `{}`", quote(reply)), retry::stated(reply)),
+            Problem::NoReply => (
+                format!("the answer holds no reply: `{}`", quote(reply)),
+                retry::stated(reply),
+            ),
         };
-        Failure { message, retry, used }
+        Failure {
+            message,
+            retry,
+            used,
+        }
     }
 
     /// The failure of an endpoint that answered.
@@ -231,20 +297,33 @@ impl Remote {
             Err(error) => chain(&error.without_url()),
         };
         let stated = json::read(&said).unwrap_or_default();
-        let stated = if stated["error"].is_null() { &stated } else { &stated["error"] };
+        let stated = if stated["error"].is_null() {
+            &stated
+        } else {
+            &stated["error"]
+        };
         let is_quota = retry::is_quota(stated) || status == StatusCode::PAYMENT_REQUIRED;
         let retry = match retry::after(status, &headers, is_quota) {
             _ if form == Form::Streamed && retry::may_refuse_streaming(status) => Retry::Whole,
             retry => retry,
         };
         let said = self.hush().excerpt(&said);
-        let hint = if is_quota { QUOTA_HINT.to_owned() } else { self.hint(status) };
-        Failure::passing(format!("the endpoint answered {status}: `{said}`{hint}"), retry)
+        let hint = if is_quota {
+            QUOTA_HINT.to_owned()
+        } else {
+            self.hint(status)
+        };
+        Failure::passing(
+            format!("the endpoint answered {status}: `{said}`{hint}"),
+            retry,
+        )
     }
 
     fn hint(&self, status: StatusCode) -> String {
         match (status, &self.key) {
-            (StatusCode::UNAUTHORIZED, Some(key)) => format!("; is the key in `{}` right?", key.variable()),
+            (StatusCode::UNAUTHORIZED, Some(key)) => {
+                format!("; is the key in `{}` right?", key.variable())
+            }
             (StatusCode::FORBIDDEN, Some(key)) => {
                 format!("; may the key in `{}` use this model?", key.variable())
             }
@@ -268,7 +347,14 @@ impl Remote {
             return Failure::lasting(message).charged();
         }
         let unsent = error.is_builder() || error.is_connect();
-        let failure = Failure::passing(chain(&error), if error.is_builder() { Retry::Never } else { Retry::Backoff });
+        let failure = Failure::passing(
+            chain(&error),
+            if error.is_builder() {
+                Retry::Never
+            } else {
+                Retry::Backoff
+            },
+        );
         // Whoever got the request may have answered it, and charges for that.
         if unsent { failure } else { failure.charged() }
     }
@@ -284,20 +370,31 @@ impl Remote {
             1 => " (after 1 retry)".to_owned(),
             n => format!(" (after {n} retries)"),
         };
-        let message = format!("asking model `{model}` at `{}` failed: {message}{tried}", self.shown);
+        let message = format!(
+            "asking model `{model}` at `{}` failed: {message}{tried}",
+            self.shown
+        );
         HostError::new(HostErrorKind::Upstream, message)
     }
 }
 
 fn completions(base_url: &str) -> Result<Url, ConfigError> {
-    endpoint::completions(base_url).map_err(|Unfit { shown, problem, hint }| ConfigError::BaseUrl {
-        url: shown,
-        reason: format!("{problem}; {hint}"),
-    })
+    endpoint::completions(base_url).map_err(
+        |Unfit {
+             shown,
+             problem,
+             hint,
+         }| ConfigError::BaseUrl {
+            url: shown,
+            reason: format!("{problem}; {hint}"),
+        },
+    )
 }
 
 fn client(url: &Url, timeout: Duration) -> Result<Client, reqwest::Error> {
-    let mut builder = client::builder().timeout(timeout).connect_timeout(CONNECT.min(timeout));
+    let mut builder = client::builder()
+        .timeout(timeout)
+        .connect_timeout(CONNECT.min(timeout));
     if url.scheme() == "http" {
         // Without TLS no roots are needed: a machine that has none can still ask a local endpoint.
         builder = builder.tls_certs_only([]);

@@ -72,11 +72,18 @@ struct Call {
 impl Scripted {
     /// Reads a file of replies.
     pub(super) fn load(path: &Path) -> Result<Self, ReplyFileError> {
-        Ok(Self { file: path.to_owned(), entries: file::load(path)? })
+        Ok(Self {
+            file: path.to_owned(),
+            entries: file::load(path)?,
+        })
     }
 
     /// The first reply that matches the last user message and is not used up.
-    pub(super) async fn complete(&self, model: Option<&str>, request: &Request) -> Result<Reply, HostError> {
+    pub(super) async fn complete(
+        &self,
+        model: Option<&str>,
+        request: &Request,
+    ) -> Result<Reply, HostError> {
         let asked = last_user_message(request);
         let entry = self.choose(asked)?;
         if !entry.delay.is_zero() {
@@ -101,12 +108,17 @@ impl Scripted {
             exhausted = true;
         }
         let (why, hint) = if exhausted {
-            ("every reply that matches has served its `times`", "raise `times`")
+            (
+                "every reply that matches has served its `times`",
+                "raise `times`",
+            )
         } else {
             ("no `match` fits", "add a `[[reply]]`")
         };
         let (asked, file) = (excerpt(asked), self.file.display());
-        let error = upstream(format!("no scripted reply to `{asked}`: {why}; {hint} in `{file}`"));
+        let error = upstream(format!(
+            "no scripted reply to `{asked}`: {why}; {hint} in `{file}`"
+        ));
         Err(error.caused_by(FaultCause::NoScriptedReply))
     }
 }
@@ -119,7 +131,11 @@ impl Entry {
     /// Takes one serving, if one is left.
     fn take(&self) -> bool {
         let Some(times) = self.times else { return true };
-        self.served.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < times).then_some(n + 1)).is_ok()
+        self.served
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| {
+                (n < times).then_some(n + 1)
+            })
+            .is_ok()
     }
 }
 
@@ -132,9 +148,15 @@ impl Words {
             tool_calls: calls.map(|(i, call)| call.called(request, i)).collect(),
             model: model.to_owned(),
             input_tokens: self.input.unwrap_or_else(|| estimate(request.texts())),
-            output_tokens: self.output.unwrap_or_else(|| estimate([self.text.as_str()])),
+            output_tokens: self
+                .output
+                .unwrap_or_else(|| estimate([self.text.as_str()])),
             cached_tokens: 0,
-            finish: if self.tool_calls.is_empty() { Finish::Stop } else { Finish::ToolCalls },
+            finish: if self.tool_calls.is_empty() {
+                Finish::Stop
+            } else {
+                Finish::ToolCalls
+            },
         }
     }
 }

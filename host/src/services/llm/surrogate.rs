@@ -19,7 +19,10 @@ pub(super) fn read_piece(text: &str) -> Result<Value, JsonError> {
 /// What stands for half a pair in a text.
 fn mark(half: u16) -> String {
     let moved = u32::from(half) - u32::from(*SURROGATES.start()) + MOVED;
-    [Some(MARK), char::from_u32(moved)].into_iter().flatten().collect()
+    [Some(MARK), char::from_u32(moved)]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// A text that comes in pieces.
@@ -36,7 +39,11 @@ impl JoinedText {
         let mut added = String::new();
         let mut chars = piece.chars().peekable();
         while let Some(next) = chars.next() {
-            let half = if next == MARK { chars.peek().copied().and_then(half) } else { None };
+            let half = if next == MARK {
+                chars.peek().copied().and_then(half)
+            } else {
+                None
+            };
             if half.is_some() {
                 chars.next();
             }
@@ -58,7 +65,8 @@ impl JoinedText {
 
     /// Returns the text. A half that never found the other one is U+FFFD.
     pub(super) fn finish(mut self) -> String {
-        self.text.extend(self.high.map(|_| char::REPLACEMENT_CHARACTER));
+        self.text
+            .extend(self.high.map(|_| char::REPLACEMENT_CHARACTER));
         self.text
     }
 
@@ -89,13 +97,16 @@ pub(super) fn replace_halves(value: &mut Value) {
 
 /// The half that this character stands for.
 fn half(moved: char) -> Option<u16> {
-    let half = u16::try_from(u32::from(moved).checked_sub(MOVED)? + u32::from(*SURROGATES.start())).ok()?;
+    let half = u16::try_from(u32::from(moved).checked_sub(MOVED)? + u32::from(*SURROGATES.start()))
+        .ok()?;
     SURROGATES.contains(&half).then_some(half)
 }
 
 fn pair(high: u16, low: u16) -> char {
     let decoded = char::decode_utf16([high, low]).next();
-    decoded.and_then(Result::ok).unwrap_or(char::REPLACEMENT_CHARACTER)
+    decoded
+        .and_then(Result::ok)
+        .unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 
 #[cfg(test)]
@@ -114,7 +125,8 @@ mod tests {
 
     #[test]
     fn a_character_that_is_split_over_two_pieces_is_put_together() {
-        let check = |pieces: &[&str], expected: &str| assert_eq!(joined(pieces), expected, "{pieces:?}");
+        let check =
+            |pieces: &[&str], expected: &str| assert_eq!(joined(pieces), expected, "{pieces:?}");
         check(&[r#""hi \ud83d""#, r#""\ude00!""#], "hi 😀!");
         check(&[r#""\uD83D\uDE00""#], "😀");
         check(&[r#""\ud83d""#, r#""""#, r#""\ude00""#], "😀");
@@ -127,8 +139,12 @@ mod tests {
 
     #[test]
     fn halves_in_other_places_are_replaced() {
-        let mut value = read_piece(r#"{"a": ["\ud83d", 1], "b": "\ud83d\ude00"}"#).expect("a document");
+        let mut value =
+            read_piece(r#"{"a": ["\ud83d", 1], "b": "\ud83d\ude00"}"#).expect("a document");
         replace_halves(&mut value);
-        assert_eq!(value, serde_json::json!({ "a": ["\u{fffd}", 1], "b": "😀" }));
+        assert_eq!(
+            value,
+            serde_json::json!({ "a": ["\u{fffd}", 1], "b": "😀" })
+        );
     }
 }

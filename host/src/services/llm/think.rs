@@ -27,7 +27,10 @@ pub fn think_request(
     outputs: &[Arc<Message>],
 ) -> Request {
     let situation = situation(candidates, news, outputs);
-    Request::new(vec![Turn::new(Speaker::System, character(role)), Turn::new(Speaker::User, situation)])
+    Request::new(vec![
+        Turn::new(Speaker::System, character(role)),
+        Turn::new(Speaker::User, situation),
+    ])
 }
 
 fn character(role: &Profile) -> String {
@@ -60,7 +63,10 @@ fn situation(candidates: &[Candidate], news: &[Arc<Message>], outputs: &[Arc<Mes
     section(&mut text, "Messages to handle", news);
     section(&mut text, "Done so far", outputs);
     let last = candidates.len() as i64 - 1;
-    let _ = write!(text, "\nAnswer with one number from {NOTHING} to {last} and nothing else.");
+    let _ = write!(
+        text,
+        "\nAnswer with one number from {NOTHING} to {last} and nothing else."
+    );
     text
 }
 
@@ -76,7 +82,11 @@ fn section(text: &mut String, title: &str, messages: &[Arc<Message>]) {
     for message in &messages[left_out..] {
         let content = message.content.trim();
         let shown: String = content.chars().take(MESSAGE_CHARS).collect();
-        let cut = if shown.len() < content.len() { " […]" } else { "" };
+        let cut = if shown.len() < content.len() {
+            " […]"
+        } else {
+            ""
+        };
         let _ = writeln!(text, "- {}: {shown}{cut}", message.cause_by);
     }
 }
@@ -85,8 +95,11 @@ fn section(text: &mut String, title: &str, messages: &[Arc<Message>]) {
 pub fn parse_choice(reply: &Reply, candidates: usize) -> Result<i32, String> {
     let structured = reply.data.as_deref().and_then(in_json);
     let said = unfenced(&reply.text);
-    let choice = structured.or_else(|| in_json(said)).or_else(|| only_number(said));
-    let valid = choice.filter(|c| *c == i64::from(NOTHING) || usize::try_from(*c).is_ok_and(|c| c < candidates));
+    let choice = structured
+        .or_else(|| in_json(said))
+        .or_else(|| only_number(said));
+    let valid = choice
+        .filter(|c| *c == i64::from(NOTHING) || usize::try_from(*c).is_ok_and(|c| c < candidates));
     valid.and_then(|c| i32::try_from(c).ok()).ok_or_else(|| {
         let last = candidates as i64 - 1;
         let answered = if reply.text.is_empty() { reply.data.as_deref().unwrap_or_default() } else { &reply.text };
@@ -103,7 +116,9 @@ pub fn parse_choice(reply: &Reply, candidates: usize) -> Result<i32, String> {
 fn in_json(text: &str) -> Option<i64> {
     let document = json::read(text).ok()?;
     let choice = document.get("choice").unwrap_or(&document);
-    choice.as_i64().or_else(|| choice.as_str()?.trim().parse().ok())
+    choice
+        .as_i64()
+        .or_else(|| choice.as_str()?.trim().parse().ok())
 }
 
 /// The one whole number that stands by itself in a text; none when there are several different ones.
@@ -111,7 +126,9 @@ fn only_number(text: &str) -> Option<i64> {
     let part_of_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '−');
     // A full stop belongs to `1.5` and ends the sentence in `take 1.`.
     let words = text.split(|c: char| !part_of_word(c) && !matches!(c, '.' | ','));
-    let words = words.map(|w| w.trim_end_matches(['.', ','])).filter(|w| w.contains(|c: char| c.is_numeric()));
+    let words = words
+        .map(|w| w.trim_end_matches(['.', ',']))
+        .filter(|w| w.contains(|c: char| c.is_numeric()));
     let mut found = None;
     for word in words {
         let number = word.replace('−', "-").parse().ok()?;

@@ -29,14 +29,24 @@ pub(super) fn answer(text: &str, ending: Ending) -> &str {
             None => return rest,
         }
     }
-    if rest.contains(OPEN) { rest } else { behind_lone_tag(rest) }
+    if rest.contains(OPEN) {
+        rest
+    } else {
+        behind_lone_tag(rest)
+    }
 }
 
 fn behind_lone_tag(text: &str) -> &str {
-    let Some((before, behind)) = text.split_once(CLOSE) else { return text };
+    let Some((before, behind)) = text.split_once(CLOSE) else {
+        return text;
+    };
     let starts_line = before.is_empty() || before.ends_with('\n');
     let ends_line = behind.is_empty() || behind.starts_with('\n') || behind.starts_with("\r\n");
-    if starts_line && ends_line && !behind.contains(CLOSE) { behind.trim_start() } else { text }
+    if starts_line && ends_line && !behind.contains(CLOSE) {
+        behind.trim_start()
+    } else {
+        text
+    }
 }
 
 /// Passes on the answer of a reply that is being written, without the thinking before it.
@@ -73,7 +83,9 @@ impl AnswerFilter {
             let rest = &self.held[seen..];
             if self.stage == Stage::Thinking {
                 let Some(end) = rest.find(CLOSE) else {
-                    let kept = (0..CLOSE.len()).rev().find(|length| rest.ends_with(&CLOSE[..*length]));
+                    let kept = (0..CLOSE.len())
+                        .rev()
+                        .find(|length| rest.ends_with(&CLOSE[..*length]));
                     seen = self.held.len() - kept.unwrap_or_default();
                     break;
                 };
@@ -88,7 +100,11 @@ impl AnswerFilter {
             } else if OPEN.starts_with(begun) && rest.len() <= MAX_BLANK_BYTES {
                 break;
             } else {
-                let answer = if self.stage == Stage::Between { begun.to_owned() } else { rest.to_owned() };
+                let answer = if self.stage == Stage::Between {
+                    begun.to_owned()
+                } else {
+                    rest.to_owned()
+                };
                 self.held = String::new();
                 self.stage = Stage::Answer;
                 return answer;
@@ -105,7 +121,9 @@ mod tests {
 
     #[test]
     fn what_a_model_thinks_is_no_part_of_its_answer() {
-        let check = |text: &str, expected: &str| assert_eq!(answer(text, Ending::Answer), expected, "{text}");
+        let check = |text: &str, expected: &str| {
+            assert_eq!(answer(text, Ending::Answer), expected, "{text}")
+        };
         check("hello", "hello");
         check("<think>hm</think>hello", "hello");
         check("\n<think>\nhm\n</think>\n\n hello ", "hello ");
@@ -129,7 +147,10 @@ mod tests {
     #[test]
     fn thinking_that_was_truncated_is_no_answer() {
         assert_eq!(answer("<think>half a tho", Ending::Open), "");
-        assert_eq!(answer("<think>a</think>half an ans", Ending::Open), "half an ans");
+        assert_eq!(
+            answer("<think>a</think>half an ans", Ending::Open),
+            "half an ans"
+        );
     }
 
     #[test]
@@ -138,7 +159,9 @@ mod tests {
             for size in 1..=text.len() {
                 let mut filter = AnswerFilter::default();
                 let letters: Vec<char> = text.chars().collect();
-                let pieces = letters.chunks(size).map(|piece| piece.iter().collect::<String>());
+                let pieces = letters
+                    .chunks(size)
+                    .map(|piece| piece.iter().collect::<String>());
                 let heard: String = pieces.map(|piece| filter.feed(&piece)).collect();
                 assert_eq!(heard, expected, "{text} in pieces of {size}");
             }
@@ -146,9 +169,15 @@ mod tests {
         check("hellö", "hellö");
         check(" hello", " hello");
         check("<b>hello", "<b>hello");
-        check("<think>hm <b> ö</thin </think>\n\n hello </think>", "hello </think>");
+        check(
+            "<think>hm <b> ö</thin </think>\n\n hello </think>",
+            "hello </think>",
+        );
         check("<think>a</think><think>b</think>c", "c");
         check("<think>never closed", "");
-        check("<think></think><think></think> <think></think>c <think>", "c <think>");
+        check(
+            "<think></think><think></think> <think></think>c <think>",
+            "c <think>",
+        );
     }
 }

@@ -27,7 +27,11 @@ pub struct Tokens {
 impl Tokens {
     /// Tokens of which none were cached.
     pub fn new(input: u32, output: u32) -> Self {
-        Self { input, output, cached: 0 }
+        Self {
+            input,
+            output,
+            cached: 0,
+        }
     }
 
     /// All of them.
@@ -53,7 +57,10 @@ pub(super) fn estimate<'a>(texts: impl IntoIterator<Item = &'a str>) -> u32 {
 
 /// How many tokens a request has, and its reply at most.
 pub(super) fn expected(request: &Request) -> Tokens {
-    Tokens::new(estimate(request.texts()), request.max_tokens.unwrap_or(USUAL_TOKENS).min(MOST_TOKENS))
+    Tokens::new(
+        estimate(request.texts()),
+        request.max_tokens.unwrap_or(USUAL_TOKENS).min(MOST_TOKENS),
+    )
 }
 
 /// What an endpoint says about the tokens of a request; none for what it does not say.
@@ -70,13 +77,18 @@ pub(super) struct Usage {
 impl Usage {
     /// Returns whether the endpoint says how many tokens were used, of the request and of the reply.
     pub(super) fn is_complete(self) -> bool {
-        let known = [self.input, self.output, self.total].into_iter().flatten().count();
+        let known = [self.input, self.output, self.total]
+            .into_iter()
+            .flatten()
+            .count();
         known >= 2
     }
 
     /// Returns whether the endpoint says anything.
     pub(super) fn is_known(self) -> bool {
-        [self.input, self.output, self.total].into_iter().any(|count| count.is_some())
+        [self.input, self.output, self.total]
+            .into_iter()
+            .any(|count| count.is_some())
     }
 
     /// Returns the tokens of a request, with `guess` in place of what the endpoint does not say. Their sum is never less
@@ -92,7 +104,11 @@ impl Usage {
             }
             (input, output, None) => (input.unwrap_or(guess.input), output.unwrap_or(guess.output)),
         };
-        Tokens { input, output, cached: self.cached.unwrap_or_default().min(input) }
+        Tokens {
+            input,
+            output,
+            cached: self.cached.unwrap_or_default().min(input),
+        }
     }
 }
 
@@ -146,7 +162,8 @@ mod tests {
 
     #[test]
     fn numbers_of_tokens_are_read_in_all_forms() {
-        let check = |value: Value, expected: Option<u32>| assert_eq!(count(&value), expected, "{value}");
+        let check =
+            |value: Value, expected: Option<u32>| assert_eq!(count(&value), expected, "{value}");
         check(json!(7), Some(7));
         check(json!(0), Some(0));
         check(json!("12"), Some(12));
@@ -155,7 +172,15 @@ mod tests {
         check(json!(5_000_000_000_u64), Some(u32::MAX));
         check(json!(1e300), Some(u32::MAX));
         check(json!("1e300"), Some(u32::MAX));
-        for nothing in [json!(-1), json!("-1"), json!("NaN"), json!("inf"), json!("many"), json!(""), json!(null)] {
+        for nothing in [
+            json!(-1),
+            json!("-1"),
+            json!("NaN"),
+            json!("inf"),
+            json!("many"),
+            json!(""),
+            json!(null),
+        ] {
             check(nothing, None);
         }
         check(json!([1]), None);
@@ -164,7 +189,12 @@ mod tests {
     #[test]
     fn what_an_endpoint_says_is_completed_so_that_its_total_holds() {
         let check = |(input, output, total), expected: (u32, u32)| {
-            let usage = Usage { input, output, total, cached: None };
+            let usage = Usage {
+                input,
+                output,
+                total,
+                cached: None,
+            };
             let tokens = usage.tokens(Tokens::new(10, 4));
             assert_eq!((tokens.input, tokens.output), expected, "{usage:?}");
         };
@@ -181,7 +211,19 @@ mod tests {
 
     #[test]
     fn no_more_is_cached_than_was_sent() {
-        let usage = Usage { input: Some(3), output: Some(1), total: None, cached: Some(9) };
-        assert_eq!(usage.tokens(Tokens::default()), Tokens { input: 3, output: 1, cached: 3 });
+        let usage = Usage {
+            input: Some(3),
+            output: Some(1),
+            total: None,
+            cached: Some(9),
+        };
+        assert_eq!(
+            usage.tokens(Tokens::default()),
+            Tokens {
+                input: 3,
+                output: 1,
+                cached: 3
+            }
+        );
     }
 }

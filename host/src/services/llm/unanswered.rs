@@ -14,6 +14,9 @@ pub(super) struct Unanswered {
 
 impl From<HostError> for Unanswered {
     fn from(error: HostError) -> Self {
-        Self { error, used: Used::Nothing }
+        Self {
+            error,
+            used: Used::Nothing,
+        }
     }
 }

@@ -30,9 +30,17 @@ pub(super) struct Seen {
 impl Seen {
     /// How many bytes it takes as a message.
     pub(super) fn room(&self) -> usize {
-        let texts = [&self.id, &self.content, &self.role, &self.cause_by, &self.sent_from];
+        let texts = [
+            &self.id,
+            &self.content,
+            &self.role,
+            &self.cause_by,
+            &self.sent_from,
+        ];
         let texts: usize = texts.iter().map(|text| text.0).sum();
-        let instruct = self.instruct.as_ref().map_or(0, |(class, value)| size_of::<Instruct>() + class.0 + value.0);
+        let instruct = self.instruct.as_ref().map_or(0, |(class, value)| {
+            size_of::<Instruct>() + class.0 + value.0
+        });
         let lists = self.send_to.room + self.meta.0 + self.route.room;
         COUNTS + size_of::<Message>() + texts + instruct + lists
     }
@@ -72,7 +80,11 @@ struct List<T> {
 
 impl<'de, T: Deserialize<'de> + Item> Deserialize<'de> for List<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_seq(Sum::<T>(PhantomData)).map(|room| Self { room, items: PhantomData })
+        from.deserialize_seq(Sum::<T>(PhantomData))
+            .map(|room| Self {
+                room,
+                items: PhantomData,
+            })
     }
 }
 
@@ -106,7 +118,9 @@ impl<'de, T: Deserialize<'de> + Item> Visitor<'de> for Sum<T> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<usize, A::Error> {
         let mut room: usize = 0;
         while let Some((name, value)) = map.next_entry::<T, T>()? {
-            room = room.saturating_add(name.room()).saturating_add(value.room());
+            room = room
+                .saturating_add(name.room())
+                .saturating_add(value.room());
         }
         Ok(room)
     }

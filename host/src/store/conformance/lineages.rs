@@ -12,7 +12,9 @@ use strata_core::stepper::Stepper;
 
 use super::{Kept, check, fresh, state, turns};
 use crate::store::script::{Run, team};
-use crate::store::{At, Durability, Origin, Record, Saved, Store, StoreError, checkpoint_of, cost_of};
+use crate::store::{
+    At, Durability, Origin, Record, Saved, Store, StoreError, checkpoint_of, cost_of,
+};
 
 /// What should be in a store: the path of each lineage, and the state after each checkpoint.
 #[derive(Clone, Default)]
@@ -28,22 +30,39 @@ struct Tale {
 impl Tale {
     /// The newest state of a lineage.
     fn end(&self, lineage: &str) -> Environment {
-        state(&Saved { base: fresh(), tail: self.paths[lineage].clone(), next_line: 0 })
+        state(&Saved {
+            base: fresh(),
+            tail: self.paths[lineage].clone(),
+            next_line: 0,
+        })
     }
 
     /// Records that make these events happen to a lineage.
     fn tell(&mut self, lineage: &str, events: &[Event]) -> Vec<Record> {
-        let mut stepper = Stepper::new(team(), self.paths.get(lineage).map_or_else(fresh, |_| self.end(lineage)));
+        let mut stepper = Stepper::new(
+            team(),
+            self.paths
+                .get(lineage)
+                .map_or_else(fresh, |_| self.end(lineage)),
+        );
         let mut records = Vec::new();
         for event in events {
             stepper.apply(event).unwrap();
-            let record = Record { line: self.told + 1, lines: 1, time_ms: self.told as i64, event: event.clone() };
+            let record = Record {
+                line: self.told + 1,
+                lines: 1,
+                time_ms: self.told as i64,
+                event: event.clone(),
+            };
             self.told += 1;
             if let Some(id) = checkpoint_of(event) {
                 self.made.push(id.clone());
                 self.states.insert(id.clone(), stepper.env().clone());
             }
-            self.paths.entry(lineage.into()).or_default().push(record.clone());
+            self.paths
+                .entry(lineage.into())
+                .or_default()
+                .push(record.clone());
             records.push(record);
         }
         records
@@ -52,26 +71,51 @@ impl Tale {
     /// The event that begins a lineage at a checkpoint. What leads there is its, too.
     fn fork(&mut self, lineage: &str, from: &CheckpointId, value: &str) -> Event {
         let env = &self.states[from];
-        let made = |path: &Vec<Record>| path.iter().position(|record| checkpoint_of(&record.event) == Some(from));
-        let (origin, at) = self.paths.values().find_map(|path| Some((path, made(path)?))).unwrap();
+        let made = |path: &Vec<Record>| {
+            path.iter()
+                .position(|record| checkpoint_of(&record.event) == Some(from))
+        };
+        let (origin, at) = self
+            .paths
+            .values()
+            .find_map(|path| Some((path, made(path)?)))
+            .unwrap();
         let shared = origin[..=at].to_vec();
-        let edit = Edit { scope: Edited::Shared("plain".into()), key: "k".into(), value: Json::parse(value).unwrap() };
-        let account = Account { spent: self.spent().max(env.spent), ..env.account() };
-        let event = Stepper::new(team(), env.clone()).forked(lineage.into(), vec![edit], account).unwrap();
+        let edit = Edit {
+            scope: Edited::Shared("plain".into()),
+            key: "k".into(),
+            value: Json::parse(value).unwrap(),
+        };
+        let account = Account {
+            spent: self.spent().max(env.spent),
+            ..env.account()
+        };
+        let event = Stepper::new(team(), env.clone())
+            .forked(lineage.into(), vec![edit], account)
+            .unwrap();
         self.paths.insert(lineage.into(), shared);
         event
     }
 
     /// What all lineages spent.
     fn spent(&self) -> strata_core::money::Usd {
-        let all = self.paths.values().flatten().map(|record| (record.line, cost_of(&record.event)));
-        all.collect::<BTreeMap<_, _>>().into_values().fold(Default::default(), |sum, cost| sum + cost)
+        let all = self
+            .paths
+            .values()
+            .flatten()
+            .map(|record| (record.line, cost_of(&record.event)));
+        all.collect::<BTreeMap<_, _>>()
+            .into_values()
+            .fold(Default::default(), |sum, cost| sum + cost)
     }
 
     /// What happens when a lineage is resumed.
     fn on(&self, env: Environment, seed: u64, count: usize) -> Vec<Event> {
         let mut stepper = Stepper::new(team(), env);
-        let resumed = stepper.resumed(Some(strata_core::money::Usd::from_dollars(100.0)), Default::default());
+        let resumed = stepper.resumed(
+            Some(strata_core::money::Usd::from_dollars(100.0)),
+            Default::default(),
+        );
         stepper.apply(&resumed).unwrap();
         let turns = turns(seed, 8 * count);
         let mut run = Run::on(stepper.env().clone(), &turns);
@@ -82,7 +126,10 @@ impl Tale {
     /// Whether all of it is there.
     fn check(&self, store: &dyn Store, current: &str) {
         let rows = store.checkpoints().unwrap();
-        assert_eq!(rows.iter().map(|row| row.id.clone()).collect::<Vec<_>>(), self.made);
+        assert_eq!(
+            rows.iter().map(|row| row.id.clone()).collect::<Vec<_>>(),
+            self.made
+        );
         self.check_listed(store, current);
         assert_eq!(store.records(0, usize::MAX).unwrap(), self.paths[current]);
         assert_eq!(store.records(7, 5).unwrap(), self.paths[current][7..12]);
@@ -105,11 +152,17 @@ impl Tale {
         assert_eq!(store.spent().unwrap(), self.spent());
         let lineages = store.lineages().unwrap();
         assert_eq!(
-            lineages.iter().filter(|row| row.current).map(|row| row.name.as_str()).collect::<Vec<_>>(),
+            lineages
+                .iter()
+                .filter(|row| row.current)
+                .map(|row| row.name.as_str())
+                .collect::<Vec<_>>(),
             [current]
         );
         assert_eq!(lineages.len(), self.paths.len());
-        lineages.iter().for_each(|row| assert_eq!(row.events, self.paths[&row.name].len() as u64));
+        lineages
+            .iter()
+            .for_each(|row| assert_eq!(row.events, self.paths[&row.name].len() as u64));
     }
 
     fn check_twice(&self, kept: &mut dyn Kept, current: &str) {
@@ -134,14 +187,22 @@ fn tale(store: &mut dyn Store, events: usize) -> Tale {
         let records = tale.tell(&name, &[fork]);
         store.append(&records, Durability::Full).unwrap();
     }
-    for (name, from, seed) in [("main.4", &main[main.len() / 3], 43), ("main.5", &main[main.len() / 2], 44)] {
+    for (name, from, seed) in [
+        ("main.4", &main[main.len() / 3], 43),
+        ("main.5", &main[main.len() / 2], 44),
+    ] {
         let fork = tale.fork(name, from, "7");
         let mut records = tale.tell(name, &[fork]);
         let more = tale.on(tale.end(name), seed, 60);
         records.extend(tale.tell(name, &more));
         store.append(&records, Durability::Process).unwrap();
     }
-    let own: Vec<_> = tale.made.iter().filter(|id| id.0.starts_with("main.4-")).cloned().collect();
+    let own: Vec<_> = tale
+        .made
+        .iter()
+        .filter(|id| id.0.starts_with("main.4-"))
+        .cloned()
+        .collect();
     assert!(own.len() > 3, "{own:?}");
     let fork = tale.fork("main.6", &own[1], "8");
     let mut records = tale.tell("main.6", &[fork]);
@@ -168,7 +229,10 @@ fn a_fork_that_is_put_aside_changes_nothing_about_the_others() {
             tale.check(kept.store(), "main");
             let rows = kept.store().checkpoints().unwrap();
             let row = rows.last().unwrap();
-            assert_eq!((row.parent.as_ref(), row.source, row.lineage.as_str()), (Some(&from), Origin::Fork, &*name));
+            assert_eq!(
+                (row.parent.as_ref(), row.source, row.lineage.as_str()),
+                (Some(&from), Origin::Fork, &*name)
+            );
         }
         let more = tale.on(tale.end("main"), 3, 50);
         let records = tale.tell("main", &more);
@@ -182,7 +246,10 @@ fn lineages_go_on_by_themselves_and_share_what_came_before() {
     check(&fresh(), |kept| {
         let mut tale = tale(kept.store(), 150);
         tale.check_twice(kept, "main.6");
-        for (i, name) in ["main", "main.5", "main.2", "main.6", "main"].into_iter().enumerate() {
+        for (i, name) in ["main", "main.5", "main.2", "main.6", "main"]
+            .into_iter()
+            .enumerate()
+        {
             kept.store().turn_to(name).unwrap();
             tale.check_twice(kept, name);
             let more = tale.on(tale.end(name), i as u64 + 60, 20);
@@ -202,21 +269,40 @@ fn what_is_no_lineage_is_refused_and_changes_nothing() {
     check(&fresh(), |kept| {
         let tale = tale(kept.store(), 150);
         match kept.store().turn_to("none") {
-            Err(StoreError::NoLineage { name, known }) => assert_eq!((name.as_str(), known.len()), ("none", 7)),
+            Err(StoreError::NoLineage { name, known }) => {
+                assert_eq!((name.as_str(), known.len()), ("none", 7))
+            }
             other => panic!("{other:?}"),
         }
         let mut other = tale.clone();
         let mut refused = |name: &str, from: &str| {
             let mut event = other.fork("main.9", &tale.made[2], "1");
-            let Event::Forked { lineage, from: left, .. } = &mut event else { panic!("a fork") };
+            let Event::Forked {
+                lineage,
+                from: left,
+                ..
+            } = &mut event
+            else {
+                panic!("a fork")
+            };
             (*lineage, *left) = (name.into(), from.into());
-            let record = Record { line: tale.told + 1, lines: 1, time_ms: 0, event };
-            kept.store().append(&[record], Durability::Full).unwrap_err()
+            let record = Record {
+                line: tale.told + 1,
+                lines: 1,
+                time_ms: 0,
+                event,
+            };
+            kept.store()
+                .append(&[record], Durability::Full)
+                .unwrap_err()
         };
         let error = refused("main.3", "main-2");
         assert!(matches!(error, StoreError::Lineage { .. }), "{error:?}");
         let error = refused("main.9", "main-999");
-        assert!(matches!(error, StoreError::NoCheckpoint { .. }), "{error:?}");
+        assert!(
+            matches!(error, StoreError::NoCheckpoint { .. }),
+            "{error:?}"
+        );
         tale.check_twice(kept, "main.6");
     });
 }
@@ -230,7 +316,15 @@ fn what_is_kept_of_a_pruned_store_can_be_gone_back_to() {
     check(&fresh(), |kept| {
         let mut tale = tale(kept.store(), 1200);
         let before = kept.store().checkpoints().unwrap();
-        let newest = |lineage: &str| before.iter().rev().find(|row| row.lineage == lineage).unwrap().id.clone();
+        let newest = |lineage: &str| {
+            before
+                .iter()
+                .rev()
+                .find(|row| row.lineage == lineage)
+                .unwrap()
+                .id
+                .clone()
+        };
         let pruned = prune(kept.store(), 2);
         assert!(pruned.events > 0 && pruned.checkpoints > 0, "{pruned:?}");
         for _ in 0..2 {
@@ -247,15 +341,30 @@ fn what_is_kept_of_a_pruned_store_can_be_gone_back_to() {
             // Each is told as before, but for parents that are gone.
             for row in &rows {
                 let was = before.iter().find(|was| was.id == row.id).unwrap();
-                assert_eq!((row.step, row.source, row.status), (was.step, was.source, was.status), "{}", row.id);
-                assert!(row.parent.as_ref().is_none_or(|parent| listed.contains(parent)));
+                assert_eq!(
+                    (row.step, row.source, row.status),
+                    (was.step, was.source, was.status),
+                    "{}",
+                    row.id
+                );
+                assert!(
+                    row.parent
+                        .as_ref()
+                        .is_none_or(|parent| listed.contains(parent))
+                );
                 assert_eq!(row.parent.is_none(), row.id == tale.made[0]);
             }
             let left = kept.store().records(0, usize::MAX).unwrap();
             assert!(left.len() < tale.paths["main.6"].len());
-            assert!(left.iter().all(|record| tale.paths["main.6"].contains(record)));
+            assert!(
+                left.iter()
+                    .all(|record| tale.paths["main.6"].contains(record))
+            );
             assert_eq!(kept.store().records(3, 4).unwrap(), left[3..7]);
-            assert_eq!(kept.store().records(left.len() as u64 - 2, 9).unwrap(), left[left.len() - 2..]);
+            assert_eq!(
+                kept.store().records(left.len() as u64 - 2, 9).unwrap(),
+                left[left.len() - 2..]
+            );
             kept.reopen();
         }
         // It goes on, and can be pruned again.
@@ -268,7 +377,10 @@ fn what_is_kept_of_a_pruned_store_can_be_gone_back_to() {
         tale.check_listed(kept.store(), "main.6");
         let rows = kept.store().checkpoints().unwrap().len();
         let again = prune(kept.store(), 1);
-        assert_eq!(kept.store().checkpoints().unwrap().len() as u64 + again.checkpoints, rows as u64);
+        assert_eq!(
+            kept.store().checkpoints().unwrap().len() as u64 + again.checkpoints,
+            rows as u64
+        );
         tale.check_listed(kept.store(), "main.6");
         let last = prune(kept.store(), 1);
         assert_eq!((last.events, last.checkpoints), (0, 0));
@@ -297,15 +409,30 @@ fn where_somebody_is_waited_for_is_kept() {
         let all = [first.clone(), waits.clone(), more.clone()].concat();
         kept.store().append(&all, Durability::Full).unwrap();
         kept.store().keep_checkpoints(1).unwrap();
-        let listed =
-            |store: &dyn Store| store.checkpoints().unwrap().iter().map(|row| row.id.clone()).collect::<Vec<_>>();
+        let listed = |store: &dyn Store| {
+            store
+                .checkpoints()
+                .unwrap()
+                .iter()
+                .map(|row| row.id.clone())
+                .collect::<Vec<_>>()
+        };
         assert!(listed(kept.store()).contains(&asked));
         let pruned = prune(kept.store(), 1);
         assert!(pruned.events > 0);
         assert!(listed(kept.store()).contains(&asked));
         kept.reopen();
-        assert_eq!(state(&kept.store().load(&At::Checkpoint(asked.clone())).unwrap()), tale.states[&asked]);
-        let row = kept.store().checkpoints().unwrap().into_iter().find(|row| row.id == asked).unwrap();
+        assert_eq!(
+            state(&kept.store().load(&At::Checkpoint(asked.clone())).unwrap()),
+            tale.states[&asked]
+        );
+        let row = kept
+            .store()
+            .checkpoints()
+            .unwrap()
+            .into_iter()
+            .find(|row| row.id == asked)
+            .unwrap();
         assert_eq!(row.status, Status::Waiting);
     });
 }

@@ -24,7 +24,10 @@ fn paths_that_hold_no_team_are_refused_and_nothing_is_created() {
     std::fs::create_dir(path("other")).unwrap();
     std::fs::write(path("other/notes.txt"), "n").unwrap();
     let refused = |name: &str, expected: &str| {
-        let error = Directory::locate(&path(name)).and_then(|directory| directory.team()).unwrap_err().to_string();
+        let error = Directory::locate(&path(name))
+            .and_then(|directory| directory.team())
+            .unwrap_err()
+            .to_string();
         assert!(error.contains(expected) && error.contains(name), "{error}");
     };
     refused("missing", "nothing is there");
@@ -53,7 +56,9 @@ fn replace(directory: &Directory, mode: Replace) -> Result<Option<Vec<String>>, 
 
 fn names(directory: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(directory).unwrap();
-    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<_> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
     names
 }
@@ -65,38 +70,74 @@ fn a_fresh_run_never_replaces_an_unfinished_team_unless_told_to() {
     std::fs::write(directory.path().join("notes.txt"), "mine").unwrap();
     let before = std::fs::read(directory.team_json()).unwrap();
     let error = replace(&directory, Replace::Never).unwrap_err().to_string();
-    assert!(error.contains("--recover_path") && error.contains("--force"), "{error}");
+    assert!(
+        error.contains("--recover_path") && error.contains("--force"),
+        "{error}"
+    );
     read_all(&directory, &records, &end).unwrap();
     assert_eq!(std::fs::read(directory.team_json()).unwrap(), before);
-    assert_eq!(replace(&directory, Replace::Unfinished).unwrap(), Some(vec!["team.db".into(), "team.json".into()]));
+    assert_eq!(
+        replace(&directory, Replace::Unfinished).unwrap(),
+        Some(vec!["team.db".into(), "team.json".into()])
+    );
     assert_eq!(names(directory.path()), ["notes.txt", "old-1", "team.db"]);
-    read_all(&Directory::new(directory.path().join("old-1")), &records, &end).unwrap();
+    read_all(
+        &Directory::new(directory.path().join("old-1")),
+        &records,
+        &end,
+    )
+    .unwrap();
     // A run that has not begun is not finished either.
     replace(&directory, Replace::Never).unwrap_err();
-    assert_eq!(replace(&directory, Replace::Unfinished).unwrap(), Some(vec!["team.db".into()]));
-    assert_eq!(names(directory.path()), ["notes.txt", "old-1", "old-2", "team.db"]);
+    assert_eq!(
+        replace(&directory, Replace::Unfinished).unwrap(),
+        Some(vec!["team.db".into()])
+    );
+    assert_eq!(
+        names(directory.path()),
+        ["notes.txt", "old-1", "old-2", "team.db"]
+    );
 }
 
 #[test]
 fn what_a_shared_log_has_of_a_team_goes_aside_with_it() {
     let (records, end) = run(&turns(3, 800), 40);
     let temp = tempfile::tempdir().unwrap();
-    let [running, cut_off] = ["running", "cut-off"].map(|name| Directory::new(temp.path().join(name)));
-    let mut store = running.create(Replace::Never, &Environment::new(&team()), &definition()).unwrap().store;
+    let [running, cut_off] =
+        ["running", "cut-off"].map(|name| Directory::new(temp.path().join(name)));
+    let mut store = running
+        .create(Replace::Never, &Environment::new(&team()), &definition())
+        .unwrap()
+        .store;
     store.join(&GroupLog::new());
     store.append(&records[..1], Durability::Full).unwrap();
     // What comes after that is not on the disk when the power is lost, but for the log.
     std::fs::create_dir(cut_off.path()).unwrap();
-    let keep = |name: &str| assert!(std::fs::copy(running.path().join(name), cut_off.path().join(name)).is_ok());
+    let keep = |name: &str| {
+        assert!(std::fs::copy(running.path().join(name), cut_off.path().join(name)).is_ok())
+    };
     keep("team.db");
     keep("team.db-wal");
     store.append(&records[1..], Durability::Full).unwrap();
     keep("team.shared-log-1");
     assert!(cut_off.holds(&cut_off.path().join("team.shared-log-1")));
-    let aside = cut_off.create(Replace::Unfinished, &Environment::new(&team()), &definition()).unwrap();
+    let aside = cut_off
+        .create(
+            Replace::Unfinished,
+            &Environment::new(&team()),
+            &definition(),
+        )
+        .unwrap();
     assert_eq!(
         names(cut_off.path()),
-        ["old-1", "team.db", "team.db-progress", "team.db-shm", "team.db-wal", "team.lock"]
+        [
+            "old-1",
+            "team.db",
+            "team.db-progress",
+            "team.db-shm",
+            "team.db-wal",
+            "team.lock"
+        ]
     );
     let moved = Directory::new(aside.moved_to.unwrap()).open().unwrap();
     assert_eq!(state(&moved.store.load(&At::Head).unwrap()), end);
@@ -105,8 +146,15 @@ fn what_a_shared_log_has_of_a_team_goes_aside_with_it() {
 /// The events that a database and the log beside it have.
 fn found_in(place: &Path) -> Vec<Record> {
     let temp = tempfile::tempdir().unwrap();
-    copy(place, temp.path(), |name| matches!(name, "team.db" | "team.db-wal"));
-    Directory::new(temp.path()).open().unwrap().store.records(0, usize::MAX).unwrap()
+    copy(place, temp.path(), |name| {
+        matches!(name, "team.db" | "team.db-wal")
+    });
+    Directory::new(temp.path())
+        .open()
+        .unwrap()
+        .store
+        .records(0, usize::MAX)
+        .unwrap()
 }
 
 #[test]
@@ -114,13 +162,19 @@ fn what_the_log_has_of_a_team_goes_aside_with_it_wherever_that_is_cut_off() {
     let (records, _) = run(&turns(3, 800), 40);
     let temp = tempfile::tempdir().unwrap();
     let directory = Directory::new(temp.path().join("a"));
-    let mut store = directory.create(Replace::Never, &Environment::new(&team()), &definition()).unwrap().store;
+    let mut store = directory
+        .create(Replace::Never, &Environment::new(&team()), &definition())
+        .unwrap()
+        .store;
     store.append(&records, Durability::Full).unwrap();
     // While somebody looks, nobody can move the log into the database.
     let reader = Reader::open(&directory).unwrap();
     drop(store);
     let aside = directory.move_aside().unwrap();
-    assert_eq!(names(&aside), ["team.db", "team.db-progress", "team.db-shm", "team.db-wal"]);
+    assert_eq!(
+        names(&aside),
+        ["team.db", "team.db-progress", "team.db-shm", "team.db-wal"]
+    );
     // The database is moved at once: it lies here or there, and the log in both places.
     assert_eq!(found_in(&aside), records);
     std::fs::rename(aside.join("team.db"), directory.database()).unwrap();
@@ -134,20 +188,31 @@ fn what_an_earlier_database_left_is_not_taken_for_the_next_ones() {
     let temp = tempfile::tempdir().unwrap();
     let running = Directory::new(temp.path().join("running"));
     let base = Environment::new(&team());
-    let mut store = running.create(Replace::Never, &base, &definition()).unwrap().store;
+    let mut store = running
+        .create(Replace::Never, &base, &definition())
+        .unwrap()
+        .store;
     store.append(&records, Durability::Full).unwrap();
     let text = export(&team(), &end, &definition());
     let left = |name: &str| {
         let directory = Directory::new(temp.path().join(name));
         std::fs::create_dir(directory.path()).unwrap();
         // With `team.db-progress` they would be missed.
-        copy(running.path(), directory.path(), |name| ["team.db-shm", "team.db-wal"].contains(&name));
+        copy(running.path(), directory.path(), |name| {
+            ["team.db-shm", "team.db-wal"].contains(&name)
+        });
         assert_eq!(names(directory.path()), ["team.db-shm", "team.db-wal"]);
         std::fs::write(directory.path().join("team.db-journal"), "half").unwrap();
         directory
     };
     let check = |directory: &Directory, store: super::SqliteStore, from: &Environment| {
-        assert_eq!((store.records(0, 10).unwrap(), state(&store.load(&At::Head).unwrap())), (vec![], from.clone()));
+        assert_eq!(
+            (
+                store.records(0, 10).unwrap(),
+                state(&store.load(&At::Head).unwrap())
+            ),
+            (vec![], from.clone())
+        );
         drop(store);
         let mut store = directory.open().unwrap().store;
         store.append(&records[..1], Durability::Full).unwrap();
@@ -155,13 +220,26 @@ fn what_an_earlier_database_left_is_not_taken_for_the_next_ones() {
         assert!(!directory.path().join("team.db-journal").exists());
     };
     let fresh = left("fresh");
-    check(&fresh, fresh.create(Replace::Never, &base, &definition()).unwrap().store, &base);
+    check(
+        &fresh,
+        fresh
+            .create(Replace::Never, &base, &definition())
+            .unwrap()
+            .store,
+        &base,
+    );
     // The advice where a database is damaged: to move it away and go on from `team.json` beside it.
     let moved = left("moved");
     std::fs::write(moved.team_json(), &text).unwrap();
-    check(&moved, moved.adopt(text.as_bytes(), &end, &definition()).unwrap(), &end);
+    check(
+        &moved,
+        moved.adopt(text.as_bytes(), &end, &definition()).unwrap(),
+        &end,
+    );
     let given = left("given");
-    given.give_with(&text, &end, &definition(), &Blobs::new()).unwrap();
+    given
+        .give_with(&text, &end, &definition(), &Blobs::new())
+        .unwrap();
     check(&given, given.open().unwrap().store, &end);
 }
 
@@ -169,16 +247,33 @@ fn what_an_earlier_database_left_is_not_taken_for_the_next_ones() {
 fn a_team_json_that_nobody_could_read_is_not_written_and_no_earlier_one_stays() {
     let temp = tempfile::tempdir().unwrap();
     let directory = Directory::new(temp.path().join("a"));
-    let mut store = directory.create(Replace::Never, &Environment::new(&team()), &definition()).unwrap().store;
+    let mut store = directory
+        .create(Replace::Never, &Environment::new(&team()), &definition())
+        .unwrap()
+        .store;
     let mut write = |text: &str, durability| {
-        store.write_team_json_within(10, &|out| out.write_all(text.as_bytes()), durability).unwrap();
+        store
+            .write_team_json_within(10, &|out| out.write_all(text.as_bytes()), durability)
+            .unwrap();
         std::fs::read_to_string(directory.team_json()).ok()
     };
-    assert_eq!(write("0123456789", Durability::Full).as_deref(), Some("0123456789"));
+    assert_eq!(
+        write("0123456789", Durability::Full).as_deref(),
+        Some("0123456789")
+    );
     assert_eq!(write("0123456789a", Durability::Full), None);
-    assert_eq!(write("0123456789", Durability::Process).as_deref(), Some("0123456789"));
+    assert_eq!(
+        write("0123456789", Durability::Process).as_deref(),
+        Some("0123456789")
+    );
     assert_eq!(write("0123456789a", Durability::Process), None);
-    assert_eq!(names(directory.path()).iter().filter(|name| name.contains("json")).count(), 0);
+    assert_eq!(
+        names(directory.path())
+            .iter()
+            .filter(|name| name.contains("json"))
+            .count(),
+        0
+    );
     drop(store);
     assert!(!directory.open().unwrap().store.team_json_differs().unwrap());
 }
@@ -190,9 +285,14 @@ fn a_finished_team_makes_room_by_itself() {
     let text = export(&team(), &end, &definition());
     let base = Environment::new(&team());
     let whole = |directory: &Directory| {
-        let mut store = directory.create(Replace::Never, &base, &definition()).unwrap().store;
+        let mut store = directory
+            .create(Replace::Never, &base, &definition())
+            .unwrap()
+            .store;
         store.append(&records, Durability::Full).unwrap();
-        store.write_team_json(&|out| out.write_all(text.as_bytes()), Durability::Full).unwrap();
+        store
+            .write_team_json(&|out| out.write_all(text.as_bytes()), Durability::Full)
+            .unwrap();
         store
     };
     let temp = tempfile::tempdir().unwrap();
@@ -217,7 +317,9 @@ fn a_finished_team_makes_room_by_itself() {
     let mut sent = Run::on(end.clone(), &[0]);
     sent.advance();
     assert!(matches!(sent.events[0], Event::MessageSent { .. }));
-    store.append(&[record(records.len(), &sent.events[0])], Durability::Full).unwrap();
+    store
+        .append(&[record(records.len(), &sent.events[0])], Durability::Full)
+        .unwrap();
     drop(store);
     replace(&directory, Replace::Never).unwrap_err();
 }
@@ -226,20 +328,39 @@ fn a_finished_team_makes_room_by_itself() {
 fn a_finished_team_to_which_the_shared_log_has_mail_is_not_finished() {
     let (records, end) = run(&[], 1000);
     let temp = tempfile::tempdir().unwrap();
-    let [running, cut_off] = ["running", "cut-off"].map(|name| Directory::new(temp.path().join(name)));
-    let mut store = running.create(Replace::Never, &Environment::new(&team()), &definition()).unwrap().store;
+    let [running, cut_off] =
+        ["running", "cut-off"].map(|name| Directory::new(temp.path().join(name)));
+    let mut store = running
+        .create(Replace::Never, &Environment::new(&team()), &definition())
+        .unwrap()
+        .store;
     store.join(&GroupLog::new());
     store.append(&records, Durability::Full).unwrap();
     std::fs::create_dir(cut_off.path()).unwrap();
     // What comes after that is not on the disk when the power is lost, but for the log.
-    copy(running.path(), cut_off.path(), |name| matches!(name, "team.db" | "team.db-wal"));
+    copy(running.path(), cut_off.path(), |name| {
+        matches!(name, "team.db" | "team.db-wal")
+    });
     let mut sent = Run::on(end, &[0]);
     sent.advance();
-    store.append(&[record(records.len(), &sent.events[0])], Durability::Full).unwrap();
-    copy(running.path(), cut_off.path(), |name| name == "team.shared-log-1");
-    assert!(matches!(replace(&cut_off, Replace::Never), Err(StoreError::Unfinished { .. })));
-    let found = Reader::open(&cut_off).unwrap().records(0, usize::MAX).unwrap();
-    assert!(matches!(found.last().unwrap().event, Event::MessageSent { .. }));
+    store
+        .append(&[record(records.len(), &sent.events[0])], Durability::Full)
+        .unwrap();
+    copy(running.path(), cut_off.path(), |name| {
+        name == "team.shared-log-1"
+    });
+    assert!(matches!(
+        replace(&cut_off, Replace::Never),
+        Err(StoreError::Unfinished { .. })
+    ));
+    let found = Reader::open(&cut_off)
+        .unwrap()
+        .records(0, usize::MAX)
+        .unwrap();
+    assert!(matches!(
+        found.last().unwrap().event,
+        Event::MessageSent { .. }
+    ));
     assert_eq!(names(cut_off.path()), ["team.db"]);
 }
 
@@ -247,12 +368,21 @@ fn a_finished_team_to_which_the_shared_log_has_mail_is_not_finished() {
 fn files_of_others_whose_names_are_like_that_of_a_shared_log_are_left_alone() {
     let (_temp, directory, records, end) = saved(10);
     let own = |name: &str| directory.path().join(name);
-    let others =
-        ["team.log-20261124", "team.shared-log-+1", "team.shared-log-01", "team.shared-log-A", "team.shared-log-"];
-    others.iter().for_each(|name| std::fs::write(own(name), "mine").unwrap());
+    let others = [
+        "team.log-20261124",
+        "team.shared-log-+1",
+        "team.shared-log-01",
+        "team.shared-log-A",
+        "team.shared-log-",
+    ];
+    others
+        .iter()
+        .for_each(|name| std::fs::write(own(name), "mine").unwrap());
     drop(directory.open().unwrap());
     replace(&directory, Replace::Unfinished).unwrap();
-    others.iter().for_each(|name| assert_eq!(std::fs::read(own(name)).unwrap(), b"mine", "{name}"));
+    others
+        .iter()
+        .for_each(|name| assert_eq!(std::fs::read(own(name)).unwrap(), b"mine", "{name}"));
     // One whose name is that of a log, and that is none, is in the way.
     let directory = Directory::new(directory.path().join("old-1"));
     let log = directory.path().join("team.shared-log-20261124");
@@ -264,7 +394,10 @@ fn files_of_others_whose_names_are_like_that_of_a_shared_log_are_left_alone() {
     ];
     for refused in refused {
         let said = refused.unwrap_err().to_string();
-        assert!(said.contains("team.shared-log-20261124") && said.contains("move it away"), "{said}");
+        assert!(
+            said.contains("team.shared-log-20261124") && said.contains("move it away"),
+            "{said}"
+        );
         assert_eq!(std::fs::read(&log).unwrap(), b"mine");
     }
     read_all(&directory, &records, &end).unwrap();
@@ -287,9 +420,15 @@ fn a_damaged_team_is_moved_aside_and_a_foreign_file_is_not() {
     replace(&directory, Replace::Never).unwrap_err();
     assert_eq!(std::fs::read(&path).unwrap(), bytes);
     assert!(replace(&directory, Replace::Unfinished).unwrap().is_some());
-    assert_eq!(std::fs::read(directory.path().join("old-1/team.db")).unwrap(), bytes);
+    assert_eq!(
+        std::fs::read(directory.path().join("old-1/team.db")).unwrap(),
+        bytes
+    );
     std::fs::write(&path, "mine").unwrap();
-    assert!(matches!(replace(&directory, Replace::Unfinished), Err(StoreError::Foreign { .. })));
+    assert!(matches!(
+        replace(&directory, Replace::Unfinished),
+        Err(StoreError::Foreign { .. })
+    ));
     assert_eq!(std::fs::read(&path).unwrap(), b"mine");
     assert_eq!(names(directory.path()), ["old-1", "team.db"]);
 }
@@ -302,7 +441,9 @@ fn at_once<T: Send + 'static>(
     let (told, heard) = std::sync::mpsc::channel();
     let directory = directory.clone();
     std::thread::spawn(move || told.send(command(&directory).err().map(|error| error.to_string())));
-    let said = heard.recv_timeout(Duration::from_secs(10)).expect("it says something");
+    let said = heard
+        .recv_timeout(Duration::from_secs(10))
+        .expect("it says something");
     said.expect("it is refused")
 }
 
@@ -327,7 +468,10 @@ fn what_is_no_regular_file_is_refused_and_nobody_waits_for_it() {
             ];
             for command in commands {
                 let said = at_once(&directory, command);
-                assert!(said.contains(name) && said.contains(what) && said.contains("move it away"), "{said}");
+                assert!(
+                    said.contains(name) && said.contains(what) && said.contains("move it away"),
+                    "{said}"
+                );
             }
         };
         let _ = std::fs::remove_file(&path);
@@ -342,7 +486,13 @@ fn what_is_no_regular_file_is_refused_and_nobody_waits_for_it() {
 #[test]
 fn a_creation_that_was_cut_off_leaves_an_empty_directory() {
     let temp = tempfile::tempdir().unwrap();
-    for name in [".team.db.new", ".team.db.new-journal", ".team.db.new-wal", ".team.json.new", "team.lock"] {
+    for name in [
+        ".team.db.new",
+        ".team.db.new-journal",
+        ".team.db.new-wal",
+        ".team.json.new",
+        "team.lock",
+    ] {
         std::fs::write(temp.path().join(name), "half").unwrap();
     }
     let directory = Directory::new(temp.path());
@@ -357,12 +507,17 @@ fn who_looks_at_a_run_sees_whole_commits_while_it_is_written() {
     let directory = Directory::new(temp.path().join("store"));
     let (records, _) = run(&turns(7, 9000), 2000);
     let base = Environment::new(&team());
-    let mut store = directory.create(Replace::Never, &base, &definition()).unwrap().store;
+    let mut store = directory
+        .create(Replace::Never, &base, &definition())
+        .unwrap()
+        .store;
     store.append(&records[..1], Durability::Process).unwrap();
     std::thread::scope(|threads| {
         let writer = threads.spawn(|| {
             for record in &records[1..] {
-                store.append(std::slice::from_ref(record), Durability::Process).unwrap();
+                store
+                    .append(std::slice::from_ref(record), Durability::Process)
+                    .unwrap();
             }
         });
         while !writer.is_finished() {

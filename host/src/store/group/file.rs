@@ -61,7 +61,12 @@ impl LogFile {
         let file = OpenOptions::new().write(true).create_new(true).open(path)?;
         // It is durable with the first batch.
         file.write_all_at(&MAGIC, 0)?;
-        Ok(Self { file, generation: 0, end: 0, room: [0; 2] })
+        Ok(Self {
+            file,
+            generation: 0,
+            end: 0,
+            room: [0; 2],
+        })
     }
 
     /// Lets all further writing fail.
@@ -102,7 +107,8 @@ impl LogFile {
         let (start, end) = (start_of(half as u64), self.end + batch.len() as u64);
         if end > self.room[half] {
             let room = (end + AHEAD_BYTES).min(HALF_BYTES);
-            self.file.write_all_at(&vec![0; (room - self.end) as usize], start + self.end)?;
+            self.file
+                .write_all_at(&vec![0; (room - self.end) as usize], start + self.end)?;
             self.room[half] = room;
         }
         self.file.write_all_at(batch, start + self.end)?;
@@ -132,7 +138,9 @@ pub(in crate::store) fn is_link(name: &str) -> bool {
 fn team_of(name: &str) -> Option<u64> {
     let digits = name.strip_prefix(LINK)?;
     // What is no way to write a number of ours is of somebody else.
-    u64::from_str_radix(digits, 16).ok().filter(|team| format!("{team:x}") == digits)
+    u64::from_str_radix(digits, 16)
+        .ok()
+        .filter(|team| format!("{team:x}") == digits)
 }
 
 /// The links in a directory.
@@ -144,10 +152,16 @@ pub(in crate::store) fn links(directory: &Path) -> Result<Vec<Link>, StoreError>
         if let Some(team) = entry.file_name().to_str().and_then(team_of) {
             let path = entry.path();
             if !entry.file_type().map_err(fail)?.is_file() {
-                return Err(StoreError::Foreign { path, what: "it is no regular file".into() });
+                return Err(StoreError::Foreign {
+                    path,
+                    what: "it is no regular file".into(),
+                });
             }
             if !is_log(&path).map_err(|e| StoreError::io(&path, "read", e))? {
-                return Err(StoreError::Foreign { path, what: "it is no log that teams share".into() });
+                return Err(StoreError::Foreign {
+                    path,
+                    what: "it is no log that teams share".into(),
+                });
             }
             links.push(Link { path, team });
         }
@@ -158,14 +172,19 @@ pub(in crate::store) fn links(directory: &Path) -> Result<Vec<Link>, StoreError>
 /// Whether a file begins like a log, or has no beginning yet.
 fn is_log(path: &Path) -> io::Result<bool> {
     let mut start = Vec::new();
-    File::open(path)?.take(MAGIC.len() as u64).read_to_end(&mut start)?;
+    File::open(path)?
+        .take(MAGIC.len() as u64)
+        .read_to_end(&mut start)?;
     Ok(start == MAGIC || start.iter().all(|byte| *byte == 0))
 }
 
 impl Link {
     /// The error that there is something in it that cannot be.
     pub(in crate::store) fn corrupt(&self, what: String) -> StoreError {
-        StoreError::Corrupt { path: self.path.clone(), what }
+        StoreError::Corrupt {
+            path: self.path.clone(),
+            what,
+        }
     }
 
     /// Lets another directory have it, too.
@@ -187,8 +206,14 @@ impl Link {
         };
         let mut halves = read().map_err(|e| StoreError::io(&self.path, "read", e))?;
         halves.sort_by_key(|half| Batch::first(half).map(|batch| batch.generation));
-        let entries = halves.iter().flat_map(|half| batches(half)).flat_map(|batch| entries(batch.entries));
-        Ok(entries.filter(|(team, _)| *team == self.team).map(|(_, entry)| entry.to_vec()).collect())
+        let entries = halves
+            .iter()
+            .flat_map(|half| batches(half))
+            .flat_map(|batch| entries(batch.entries));
+        Ok(entries
+            .filter(|(team, _)| *team == self.team)
+            .map(|(_, entry)| entry.to_vec())
+            .collect())
     }
 }
 
@@ -206,8 +231,12 @@ impl<'a> Batch<'a> {
         let (length, rest) = rest.split_first_chunk()?;
         let (generation, rest) = rest.split_first_chunk()?;
         let entries = rest.get(..u32::from_le_bytes(*length) as usize)?;
-        let is_whole = u32::from_le_bytes(*sum) == codec::checksum(&[], &bytes[4..HEAD_BYTES + entries.len()]);
-        is_whole.then(|| Self { generation: u64::from_le_bytes(*generation), entries })
+        let is_whole =
+            u32::from_le_bytes(*sum) == codec::checksum(&[], &bytes[4..HEAD_BYTES + entries.len()]);
+        is_whole.then(|| Self {
+            generation: u64::from_le_bytes(*generation),
+            entries,
+        })
     }
 
     /// How many bytes it takes up.

@@ -21,7 +21,12 @@ impl Team {
         let directory = tempfile::tempdir().unwrap();
         let member = group.join(directory.path()).unwrap();
         let own = Arc::new(File::create(directory.path().join("own")).unwrap());
-        let team = Self { directory, member, own, kept: VecDeque::new() };
+        let team = Self {
+            directory,
+            member,
+            own,
+            kept: VecDeque::new(),
+        };
         team.member.synced(&team.own, team.member.generation());
         team
     }
@@ -39,7 +44,9 @@ impl Team {
     }
 
     fn read(&self) -> Vec<Vec<u8>> {
-        let [link] = &links(self.directory.path()).unwrap()[..] else { panic!("there is one link") };
+        let [link] = &links(self.directory.path()).unwrap()[..] else {
+            panic!("there is one link")
+        };
         link.entries().unwrap()
     }
 
@@ -47,7 +54,12 @@ impl Team {
     fn check(&self) {
         let read = self.read();
         let kept = Vec::from(self.kept.clone());
-        assert!(read.ends_with(&kept), "of {} entries the last {} are not there", read.len(), kept.len());
+        assert!(
+            read.ends_with(&kept),
+            "of {} entries the last {} are not there",
+            read.len(),
+            kept.len()
+        );
     }
 }
 
@@ -77,7 +89,10 @@ fn what_was_made_safe_is_there_however_often_the_log_begins_anew() {
                     !is_safe
                 });
                 let alone = alone.count();
-                assert!((1..30).contains(&alone), "of 300 entries {alone} were not taken");
+                assert!(
+                    (1..30).contains(&alone),
+                    "of 300 entries {alone} were not taken"
+                );
             });
         }
     });
@@ -107,7 +122,13 @@ fn teams_sync_by_themselves_when_the_log_cannot_be_written() {
     let group = GroupLog::new();
     let mut team = Team::new(&group);
     assert!(team.commit(entry(1, 1)));
-    group.shared.lock().file.as_mut().unwrap().forbid_writing(&team.member.link);
+    group
+        .shared
+        .lock()
+        .file
+        .as_mut()
+        .unwrap()
+        .forbid_writing(&team.member.link);
     assert!(!team.commit(entry(1, 2)));
     assert!(!team.commit(entry(1, 3)));
     assert_eq!(team.read(), [entry(1, 1)]);
@@ -125,7 +146,9 @@ fn a_log_lasts_as_long_as_a_team_belongs_to_it() {
     assert!(one.commit(entry(1, 1)) && two.commit(entry(2, 1)));
     let names = |team: &Team| std::fs::read_dir(team.directory.path()).unwrap().count();
     assert_eq!([names(&one), names(&two)], [2, 2]);
-    let Team { directory, member, .. } = one;
+    let Team {
+        directory, member, ..
+    } = one;
     drop(member);
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
     let mut three = Team::new(&group);

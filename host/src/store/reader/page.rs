@@ -28,8 +28,15 @@ impl BundlePage {
         let count = bundle.messages;
         let room = codec::check_messages(body.verified(&[bundle.n, i64::from(count)])?, count)?;
         let weight = body.bytes.len() as u64;
-        let unpack = move || codec::decode_messages(&body.bytes, count).expect("it was checked when it was read");
-        Ok(Self { count: count as usize, room, weight, messages: LazyLock::new(Box::new(unpack)) })
+        let unpack = move || {
+            codec::decode_messages(&body.bytes, count).expect("it was checked when it was read")
+        };
+        Ok(Self {
+            count: count as usize,
+            room,
+            weight,
+            messages: LazyLock::new(Box::new(unpack)),
+        })
     }
 }
 

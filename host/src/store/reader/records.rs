@@ -25,7 +25,12 @@ impl Reader {
         })
     }
 
-    fn after_now(&self, line: &Row, place: i64, limit: usize) -> Result<(Vec<Record>, u64), StoreError> {
+    fn after_now(
+        &self,
+        line: &Row,
+        place: i64,
+        limit: usize,
+    ) -> Result<(Vec<Record>, u64), StoreError> {
         let path = self.path(line, line.events)?;
         let mut left = i64::try_from(limit).unwrap_or(i64::MAX);
         let (mut found, mut last) = (Vec::new(), place);
@@ -60,7 +65,10 @@ impl Reader {
         let gaps = self.gaps_on(path)?;
         let firsts = [1].into_iter().chain(gaps.iter().map(|gap| gap.last + 1));
         let lasts = gaps.iter().map(|gap| gap.first - 1).chain([end]);
-        Ok(firsts.zip(lasts).filter(|(first, last)| first <= last).collect())
+        Ok(firsts
+            .zip(lasts)
+            .filter(|(first, last)| first <= last)
+            .collect())
     }
 }
 
@@ -72,14 +80,20 @@ mod tests {
     use crate::store::{Directory, Durability, Replace, Store};
 
     #[test]
-    fn who_reads_piece_by_piece_passes_over_nothing_that_is_there_when_others_are_pruned_meanwhile() {
+    fn who_reads_piece_by_piece_passes_over_nothing_that_is_there_when_others_are_pruned_meanwhile()
+    {
         let (records, _) = run(&turns(6, 8_000), 700);
         for read in [1, 40, 350, 650, 700] {
             let temp = tempfile::tempdir().unwrap();
             let directory = Directory::new(temp.path().join("store"));
-            let mut store = directory.create(Replace::Never, &replay(&[]), &definition()).unwrap().store;
+            let mut store = directory
+                .create(Replace::Never, &replay(&[]), &definition())
+                .unwrap()
+                .store;
             for until in (100..=700).step_by(100) {
-                store.append(&records[until - 100..until], Durability::Process).unwrap();
+                store
+                    .append(&records[until - 100..until], Durability::Process)
+                    .unwrap();
                 store.save_snapshot(&replay(&records[..until])).unwrap();
             }
             let reader = Reader::open(&directory).unwrap();
@@ -89,7 +103,10 @@ mod tests {
             let left = reader.records(0, usize::MAX).unwrap();
             assert!(left.len() < records.len(), "something was pruned");
             let rest: Vec<Record> = reader.all(place).map(|record| record.unwrap()).collect();
-            let expected: Vec<&Record> = records[read..].iter().filter(|record| left.contains(record)).collect();
+            let expected: Vec<&Record> = records[read..]
+                .iter()
+                .filter(|record| left.contains(record))
+                .collect();
             assert_eq!(rest.iter().collect::<Vec<_>>(), expected);
         }
     }

@@ -37,8 +37,12 @@ impl Reader {
     ) -> Result<(u64, u64), StoreError> {
         let range = [key(lineage, first), key(lineage, last)];
         let weigh = |table: &str| -> Result<(i64, i64), StoreError> {
-            let sql = format!("SELECT count(*), coalesce(sum(length(body)), 0) FROM {table} WHERE n BETWEEN ?1 AND ?2");
-            let row = self.prepare(&sql)?.query_row(range, |row| Ok((row.get(0)?, row.get(1)?)));
+            let sql = format!(
+                "SELECT count(*), coalesce(sum(length(body)), 0) FROM {table} WHERE n BETWEEN ?1 AND ?2"
+            );
+            let row = self
+                .prepare(&sql)?
+                .query_row(range, |row| Ok((row.get(0)?, row.get(1)?)));
             row.map_err(|e| self.error("read", e))
         };
         let ((events, weight), (_, snapshots)) = (weigh("event")?, weigh("snapshot")?);
@@ -46,19 +50,31 @@ impl Reader {
     }
 
     /// The events on a path from the first to the last of these places, without a gap.
-    pub(in crate::store) fn range(&self, path: &Path, first: i64, last: i64) -> Result<Vec<Record>, StoreError> {
+    pub(in crate::store) fn range(
+        &self,
+        path: &Path,
+        first: i64,
+        last: i64,
+    ) -> Result<Vec<Record>, StoreError> {
         let mut found = Vec::new();
         let mut expected = first;
-        for piece in path.iter().filter(|piece| piece.until >= first && piece.after < last) {
+        for piece in path
+            .iter()
+            .filter(|piece| piece.until >= first && piece.after < last)
+        {
             let range = (piece.after.max(first - 1) + 1, piece.until.min(last));
-            self.each("", (key(piece.lineage, range.0), key(piece.lineage, range.1)), |n, record| {
-                if n != expected {
-                    return Err(self.corrupt(format!("event {expected} is missing")));
-                }
-                found.push(record);
-                expected += 1;
-                Ok(())
-            })?;
+            self.each(
+                "",
+                (key(piece.lineage, range.0), key(piece.lineage, range.1)),
+                |n, record| {
+                    if n != expected {
+                        return Err(self.corrupt(format!("event {expected} is missing")));
+                    }
+                    found.push(record);
+                    expected += 1;
+                    Ok(())
+                },
+            )?;
         }
         if expected <= last {
             return Err(self.corrupt(format!("event {expected} is missing")));
@@ -69,11 +85,18 @@ impl Reader {
     /// The own events of a lineage that concern checkpoints, with their places.
     pub(super) fn marking(&self, lineage: i64) -> Result<Vec<(u64, Record)>, StoreError> {
         let marking = self.select("AND marks = 1", keys(lineage))?;
-        Ok(marking.into_iter().map(|(at, record)| (at as u64, record)).collect())
+        Ok(marking
+            .into_iter()
+            .map(|(at, record)| (at as u64, record))
+            .collect())
     }
 
     /// The same, of those after a place.
-    pub(in crate::store) fn marking_after(&self, lineage: i64, at: i64) -> Result<Vec<(i64, Record)>, StoreError> {
+    pub(in crate::store) fn marking_after(
+        &self,
+        lineage: i64,
+        at: i64,
+    ) -> Result<Vec<(i64, Record)>, StoreError> {
         self.select("AND marks = 1", (key(lineage, at + 1), keys(lineage).1))
     }
 
@@ -88,7 +111,9 @@ impl Reader {
             if let Event::FilesWritten { files, .. } = &record.event
                 && !is_gone(at)
             {
-                let contents = files.iter().flat_map(|change| [&change.before, &change.after]);
+                let contents = files
+                    .iter()
+                    .flat_map(|change| [&change.before, &change.after]);
                 found.extend(contents.filter_map(|content| content.digest().cloned()));
             }
             Ok(())
@@ -113,26 +138,44 @@ impl Reader {
         (first, last): (i64, i64),
         mut take: impl FnMut(i64, Record) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        let sql = format!("SELECT {EVENT} FROM event WHERE n BETWEEN ?1 AND ?2 {condition} ORDER BY n");
+        let sql =
+            format!("SELECT {EVENT} FROM event WHERE n BETWEEN ?1 AND ?2 {condition} ORDER BY n");
         let mut statement = self.prepare(&sql)?;
         let rows = statement.query_map(params![first, last], |row| Ok((row.get(0)?, record(row)?)));
         for row in rows.map_err(|e| self.error("read", e))? {
-            let (n, record): (i64, Result<Record, Damage>) = row.map_err(|e| self.error("read", e))?;
-            take(place(n), record.map_err(|e| self.damaged(&format!("event {}", place(n)), e))?)?;
+            let (n, record): (i64, Result<Record, Damage>) =
+                row.map_err(|e| self.error("read", e))?;
+            take(
+                place(n),
+                record.map_err(|e| self.damaged(&format!("event {}", place(n)), e))?,
+            )?;
         }
         Ok(())
     }
 
     /// A lineage with the events after the last that its row tells of. That one has to be there.
     pub(in crate::store) fn with_newest(&self, row: Row) -> Result<Row, StoreError> {
-        let mut statement = self.prepare(&format!("SELECT {EVENT} FROM event WHERE n BETWEEN ?1 AND ?2 ORDER BY n"))?;
+        let mut statement = self.prepare(&format!(
+            "SELECT {EVENT} FROM event WHERE n BETWEEN ?1 AND ?2 ORDER BY n"
+        ))?;
         let has_own = row.events > row.begin();
         let first = if has_own { row.events } else { row.events + 1 };
-        let read =
-            |row: &SqlRow<'_>| Ok((place(row.get(0)?), row.get(5)?, row.get_ref(6)?.as_blob()?.len(), record(row)?));
+        let read = |row: &SqlRow<'_>| {
+            Ok((
+                place(row.get(0)?),
+                row.get(5)?,
+                row.get_ref(6)?.as_blob()?.len(),
+                record(row)?,
+            ))
+        };
         let range = params![key(row.id, first), keys(row.id).1];
-        let rows = statement.query_map(range, read).map_err(|e| self.error("read", e))?;
-        let mut newest = Row { events: first - 1, ..row.clone() };
+        let rows = statement
+            .query_map(range, read)
+            .map_err(|e| self.error("read", e))?;
+        let mut newest = Row {
+            events: first - 1,
+            ..row.clone()
+        };
         for found in rows {
             let (at, sum, weight, record): (i64, u32, usize, Result<Record, Damage>) =
                 found.map_err(|e| self.error("read", e))?;
@@ -143,7 +186,9 @@ impl Reader {
             match at > row.events {
                 true => newest.add(&record.event, weight, sum),
                 false if sum == row.last => newest.events = at,
-                false => return Err(self.corrupt(format!("event {at} is not the one that was last"))),
+                false => {
+                    return Err(self.corrupt(format!("event {at} is not the one that was last")));
+                }
             }
         }
         match newest.events < row.events {
@@ -154,16 +199,20 @@ impl Reader {
 
     /// What was dropped of a lineage's own events, in order.
     pub(in crate::store) fn gaps(&self, lineage: i64) -> Result<Vec<Gap>, StoreError> {
-        let mut statement = self.prepare("SELECT n, last, step, sum FROM gap WHERE n BETWEEN ?1 AND ?2 ORDER BY n")?;
+        let mut statement = self
+            .prepare("SELECT n, last, step, sum FROM gap WHERE n BETWEEN ?1 AND ?2 ORDER BY n")?;
         let (first, last) = keys(lineage);
         let read = |row: &SqlRow<'_>| -> rusqlite::Result<((i64, i64, i64), u32)> {
             Ok(((row.get(0)?, row.get(1)?, row.get(2)?), row.get(3)?))
         };
-        let rows = statement.query_map([first, last], read).map_err(|e| self.error("read", e))?;
+        let rows = statement
+            .query_map([first, last], read)
+            .map_err(|e| self.error("read", e))?;
         let mut gaps = Vec::new();
         for row in rows {
             let ((n, last, step), sum) = row.map_err(|e| self.error("read", e))?;
-            codec::verify(sum, &[n, last, step], &[]).map_err(|e| self.damaged("what was dropped of it", e))?;
+            codec::verify(sum, &[n, last, step], &[])
+                .map_err(|e| self.damaged("what was dropped of it", e))?;
             let first = place(n);
             if !(first..=MAX_PLACE).contains(&last) || step < 0 {
                 return Err(self.damaged("what was dropped of it", Damage::Numbers));
@@ -177,7 +226,11 @@ impl Reader {
     pub(super) fn gaps_on(&self, path: &Path) -> Result<Vec<Gap>, StoreError> {
         let mut all = Vec::new();
         for piece in path {
-            all.extend(self.gaps(piece.lineage)?.into_iter().filter(|gap| gap.last <= piece.until));
+            all.extend(
+                self.gaps(piece.lineage)?
+                    .into_iter()
+                    .filter(|gap| gap.last <= piece.until),
+            );
         }
         Ok(all)
     }
@@ -186,12 +239,18 @@ impl Reader {
     /// log that has to be there.
     pub(in crate::store) fn changes(&self) -> Result<(u64, bool), StoreError> {
         let _same = self.stand_still()?;
-        let events: i64 = self.rows()?.iter().map(|row| row.events - row.begin()).sum();
+        let events: i64 = self
+            .rows()?
+            .iter()
+            .map(|row| row.events - row.begin())
+            .sum();
         if self.version < schema::HAS_LOG {
             return Ok((events as u64, false));
         }
         let read = |row: &SqlRow<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
-        let row = self.conn.query_row("SELECT changes, expected FROM log", [], read);
+        let row = self
+            .conn
+            .query_row("SELECT changes, expected FROM log", [], read);
         let (others, expected) = row.map_err(|e| self.error("read", e))?;
         match (u64::try_from(others), expected) {
             (Ok(others), 0 | 1) => Ok(((events as u64).saturating_add(others), expected == 1)),
@@ -204,13 +263,27 @@ impl Reader {
             let parts: [String; 4] = [row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?];
             Ok((parts, row.get::<_, u32>(4)?))
         };
-        let row = self.conn.query_row("SELECT name, base, text, components, sum FROM definition", [], read);
+        let row = self.conn.query_row(
+            "SELECT name, base, text, components, sum FROM definition",
+            [],
+            read,
+        );
         let (parts, sum) = row.map_err(|e| self.error("read", e))?;
-        codec::verify(sum, &[], definition_bytes(parts.each_ref().map(String::as_str)).as_bytes())
-            .map_err(|e| self.damaged("the team file in it", e))?;
+        codec::verify(
+            sum,
+            &[],
+            definition_bytes(parts.each_ref().map(String::as_str)).as_bytes(),
+        )
+        .map_err(|e| self.damaged("the team file in it", e))?;
         let [name, base, text, components] = parts;
-        let components = serde_json::from_str(&components).map_err(|e| self.corrupt(e.to_string()))?;
-        Ok(SavedDefinition { name, base: base.into(), text, components })
+        let components =
+            serde_json::from_str(&components).map_err(|e| self.corrupt(e.to_string()))?;
+        Ok(SavedDefinition {
+            name,
+            base: base.into(),
+            text,
+            components,
+        })
     }
 }
 
@@ -221,15 +294,26 @@ fn record(row: &SqlRow<'_>) -> rusqlite::Result<Result<Record, Damage>> {
     let body = row.get_ref(6)?.as_blob()?;
     let numbers = [n, line, lines, time_ms, marks];
     let event = codec::verify(sum, &numbers, body).and_then(|()| {
-        let (line, lines) = (number(line)?, u32::try_from(lines).map_err(|_| Damage::Numbers)?);
-        Ok(Record { line, lines, time_ms, event: codec::decode_event(body)? })
+        let (line, lines) = (
+            number(line)?,
+            u32::try_from(lines).map_err(|_| Damage::Numbers)?,
+        );
+        Ok(Record {
+            line,
+            lines,
+            time_ms,
+            event: codec::decode_event(body)?,
+        })
     });
     Ok(event)
 }
 
 /// The number of a public line; there is room behind it for all that follow.
 pub(in crate::store) fn number(line: i64) -> Result<u64, Damage> {
-    u64::try_from(line).ok().filter(|line| *line <= MAX_LINE).ok_or(Damage::Numbers)
+    u64::try_from(line)
+        .ok()
+        .filter(|line| *line <= MAX_LINE)
+        .ok_or(Damage::Numbers)
 }
 
 /// What the checksum of a definition covers.

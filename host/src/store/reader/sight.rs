@@ -42,7 +42,11 @@ impl Glance {
         let has_log = has_log(path);
         let meta = std::fs::metadata(path).ok()?;
         let written = (meta.size(), meta.mtime(), meta.mtime_nsec());
-        Some(Self { place: (meta.dev(), meta.ino()), written, has_log })
+        Some(Self {
+            place: (meta.dev(), meta.ino()),
+            written,
+            has_log,
+        })
     }
 }
 
@@ -66,7 +70,9 @@ impl Reader {
             Some(glance) if !glance.has_log => Sight::Still(glance),
             _ => Sight::Commits,
         };
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX
+            | OpenFlags::SQLITE_OPEN_URI;
         let open = Connection::open_with_flags(uri(&path, sight), flags);
         let conn = open.map_err(|e| StoreError::sqlite(&path, "open", e))?;
         let reader = Self::ready(conn, path)?;
@@ -78,7 +84,10 @@ impl Reader {
 
     /// Reads something. A writer that started after we had looked may change the file under our eyes, and we would go on
     /// seeing it as it was: then we look again.
-    pub(in crate::store) fn steadily<T>(&self, read: impl Fn(&Self) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    pub(in crate::store) fn steadily<T>(
+        &self,
+        read: impl Fn(&Self) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         let mut again: Option<Self> = None;
         for _ in 0..LOOKS {
             let reader = again.as_ref().unwrap_or(self);
@@ -88,7 +97,10 @@ impl Reader {
                     return found;
                 }
             }
-            again = Some(Self { turned: self.turned, ..Self::look(self.path.clone())? });
+            again = Some(Self {
+                turned: self.turned,
+                ..Self::look(self.path.clone())?
+            });
         }
         read(again.as_ref().unwrap_or(self))
     }
@@ -96,7 +108,9 @@ impl Reader {
     /// Whether the database is not as it lay there any more. Another file in its place is another database, and this one
     /// is read to its end.
     fn is_past(&self) -> bool {
-        let Sight::Still(then) = self.sight else { return false };
+        let Sight::Still(then) = self.sight else {
+            return false;
+        };
         Glance::at(&self.path).is_some_and(|now| now.place == then.place && now != then)
     }
 }
@@ -111,7 +125,9 @@ fn uri(path: &Path, sight: Sight) -> String {
     let mut uri = String::from("file:");
     for byte in path.as_os_str().as_bytes() {
         match byte {
-            b'/' | b'.' | b'-' | b'_' | b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => uri.push(char::from(*byte)),
+            b'/' | b'.' | b'-' | b'_' | b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => {
+                uri.push(char::from(*byte))
+            }
             other => {
                 // Writing to a string cannot fail.
                 let _ = write!(uri, "%{other:02X}");
@@ -137,7 +153,12 @@ mod tests {
         let before = Reader::open(&directory).unwrap();
         let mut store = directory.open().unwrap().store;
         // A run that has not recorded anything yet has an empty log.
-        assert_eq!(std::fs::metadata(directory.path().join("team.db-wal")).unwrap().len(), 0);
+        assert_eq!(
+            std::fs::metadata(directory.path().join("team.db-wal"))
+                .unwrap()
+                .len(),
+            0
+        );
         let begun = Reader::open(&directory).unwrap();
         assert_eq!([found(&before), found(&begun)], [60, 60]);
         let more: Vec<Record> = records[..20].to_vec();
@@ -151,7 +172,11 @@ mod tests {
         }
         drop(store);
         // What is made in its place is another team.
-        drop(directory.create(Replace::Unfinished, &end, &script::definition()).unwrap());
+        drop(
+            directory
+                .create(Replace::Unfinished, &end, &script::definition())
+                .unwrap(),
+        );
         assert_eq!([found(&before), found(&begun)], [60; 2]);
     }
 }

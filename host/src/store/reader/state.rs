@@ -20,8 +20,11 @@ const WORTH_THREADS: usize = 4;
 
 /// The threads that check bundles, where there can be any.
 static POOL: LazyLock<Option<ThreadPool>> = LazyLock::new(|| {
-    let pool = ThreadPoolBuilder::new().thread_name(|n| format!("reader {n}")).build();
-    pool.inspect_err(|error| tracing::debug!("states are read by one thread: {error}")).ok()
+    let pool = ThreadPoolBuilder::new()
+        .thread_name(|n| format!("reader {n}"))
+        .build();
+    pool.inspect_err(|error| tracing::debug!("states are read by one thread: {error}"))
+        .ok()
 });
 
 /// What the messages of a state may take in memory once all were asked for, in bytes; and how many times as much as in the
@@ -49,7 +52,13 @@ pub(super) struct Body {
 impl Reader {
     /// The state the run started from.
     pub(in crate::store) fn base(&self) -> Result<Environment, StoreError> {
-        Ok(self.snapshot(&vec![Piece { lineage: FIRST, after: 0, until: 0 }])?.1)
+        Ok(self
+            .snapshot(&vec![Piece {
+                lineage: FIRST,
+                after: 0,
+                until: 0,
+            }])?
+            .1)
     }
 
     /// The newest snapshot on a path, and its place.
@@ -61,7 +70,10 @@ impl Reader {
         let body = self.body(("snapshot", &what), newest.n)?;
         let decoded = body.verified(&[newest.n]).and_then(codec::decode_snapshot);
         let (rest, env) = decoded.map_err(|e| self.damaged(&what, e))?;
-        let env = Environment { messages: Messages::new(pages, rest), ..env };
+        let env = Environment {
+            messages: Messages::new(pages, rest),
+            ..env
+        };
         if settled > env.settled() {
             return Err(self.corrupt(format!("{what} has bundles of another")));
         }
@@ -72,45 +84,72 @@ impl Reader {
     /// The messages of bundles. Checking them is most of what a load takes: all processors do it, while this thread
     /// reads. A few are not worth other threads, and there may be none.
     fn pages(&self, bundles: &[Bundle], limit: u64) -> Result<Vec<Arc<dyn Page>>, StoreError> {
-        let pool = if bundles.len() < WORTH_THREADS { None } else { POOL.as_ref() };
+        let pool = if bundles.len() < WORTH_THREADS {
+            None
+        } else {
+            POOL.as_ref()
+        };
         let pages = self.checked(bundles, pool)?;
         let sum = |of: fn(&BundlePage) -> u64| pages.iter().map(of).fold(0, u64::saturating_add);
         let (room, weight) = (sum(|page| page.room), sum(|page| page.weight));
         if room > limit.max(weight.saturating_mul(MOST_GROWTH)) {
             let room = room >> 20;
-            return Err(
-                self.corrupt(format!("its messages would take {room} MiB, which is more than any that were saved"))
-            );
+            return Err(self.corrupt(format!(
+                "its messages would take {room} MiB, which is more than any that were saved"
+            )));
         }
-        Ok(pages.into_iter().map(|page| Arc::new(page) as Arc<dyn Page>).collect())
+        Ok(pages
+            .into_iter()
+            .map(|page| Arc::new(page) as Arc<dyn Page>)
+            .collect())
     }
 
-    fn checked(&self, bundles: &[Bundle], pool: Option<&ThreadPool>) -> Result<Vec<BundlePage>, StoreError> {
+    fn checked(
+        &self,
+        bundles: &[Bundle],
+        pool: Option<&ThreadPool>,
+    ) -> Result<Vec<BundlePage>, StoreError> {
         let what = |bundle: &Bundle| format!("bundle {} of messages", bundle.n);
         let read = |bundle: &Bundle| self.body(("bundle", &what(bundle)), bundle.n);
         let damaged = |bundle: &Bundle, damage: Damage| self.damaged(&what(bundle), damage);
         let Some(pool) = pool else {
-            let page =
-                |bundle: &Bundle| BundlePage::checked(*bundle, read(bundle)?).map_err(|damage| damaged(bundle, damage));
+            let page = |bundle: &Bundle| {
+                BundlePage::checked(*bundle, read(bundle)?)
+                    .map_err(|damage| damaged(bundle, damage))
+            };
             return bundles.iter().map(page).collect();
         };
-        let mut pages: Vec<Option<Result<BundlePage, Damage>>> = bundles.iter().map(|_| None).collect();
+        let mut pages: Vec<Option<Result<BundlePage, Damage>>> =
+            bundles.iter().map(|_| None).collect();
         pool.in_place_scope(|scope| {
-            bundles.iter().zip(&mut pages).try_for_each(|(bundle, page)| {
-                let body = read(bundle)?;
-                scope.spawn(move |_| *page = Some(BundlePage::checked(*bundle, body)));
-                Ok(())
-            })
+            bundles
+                .iter()
+                .zip(&mut pages)
+                .try_for_each(|(bundle, page)| {
+                    let body = read(bundle)?;
+                    scope.spawn(move |_| *page = Some(BundlePage::checked(*bundle, body)));
+                    Ok(())
+                })
         })?;
         let pages = bundles.iter().zip(pages.into_iter().flatten());
-        pages.map(|(bundle, page)| page.map_err(|damage| damaged(bundle, damage))).collect()
+        pages
+            .map(|(bundle, page)| page.map_err(|damage| damaged(bundle, damage)))
+            .collect()
     }
 
     /// What a row of a table holds.
     fn body(&self, (table, what): (&str, &str), n: i64) -> Result<Body, StoreError> {
         let mut statement = self.prepare(&format!("SELECT sum, body FROM {table} WHERE n = ?1"))?;
-        let read = |row: &SqlRow<'_>| Ok(Body { sum: row.get(0)?, bytes: row.get(1)? });
-        let found = statement.query_row([n], read).optional().map_err(|e| self.error("read", e))?;
+        let read = |row: &SqlRow<'_>| {
+            Ok(Body {
+                sum: row.get(0)?,
+                bytes: row.get(1)?,
+            })
+        };
+        let found = statement
+            .query_row([n], read)
+            .optional()
+            .map_err(|e| self.error("read", e))?;
         found.ok_or_else(|| self.corrupt(format!("{what} is missing")))
     }
 
@@ -118,7 +157,11 @@ impl Reader {
     pub(in crate::store) fn newest_snapshot(&self, path: &Path) -> Result<Outline, StoreError> {
         for piece in path.iter().rev() {
             // The state before the first event of all is one, too.
-            let first = if piece.lineage == FIRST { 0 } else { piece.after + 1 };
+            let first = if piece.lineage == FIRST {
+                0
+            } else {
+                piece.after + 1
+            };
             let keys = (key(piece.lineage, first), key(piece.lineage, piece.until));
             if let Some(found) = self.outlines(keys, "DESC LIMIT 1")?.pop() {
                 return Ok(found);
@@ -130,7 +173,10 @@ impl Reader {
     /// The place of the first snapshot on a path after an event: where events were dropped, it stands for them.
     pub(super) fn snapshot_after(&self, path: &Path, at: i64) -> Result<i64, StoreError> {
         for piece in path.iter().filter(|piece| piece.until > at) {
-            let keys = (key(piece.lineage, piece.after.max(at) + 1), key(piece.lineage, piece.until));
+            let keys = (
+                key(piece.lineage, piece.after.max(at) + 1),
+                key(piece.lineage, piece.until),
+            );
             if let Some(found) = self.outlines(keys, "ASC LIMIT 1")?.pop() {
                 return Ok(place(found.n));
             }
@@ -152,9 +198,18 @@ impl Reader {
             let (n, weight, sum): (i64, i64, u32) = (row.get(0)?, row.get(1)?, row.get(2)?);
             let list = row.get_ref(3)?.as_blob()?;
             let bundles = codec::verify(sum, &[n], list).and_then(|()| codec::decode_bundles(list));
-            Ok((n, bundles.map(|bundles| Outline { n, weight: weight as u64, bundles })))
+            Ok((
+                n,
+                bundles.map(|bundles| Outline {
+                    n,
+                    weight: weight as u64,
+                    bundles,
+                }),
+            ))
         };
-        let rows = statement.query_map([first, last], outline).map_err(|e| self.error("read", e))?;
+        let rows = statement
+            .query_map([first, last], outline)
+            .map_err(|e| self.error("read", e))?;
         let verified = |row: rusqlite::Result<(i64, Result<Outline, Damage>)>| {
             let (n, outline) = row.map_err(|e| self.error("read", e))?;
             outline.map_err(|e| self.damaged(&what(n), e))
@@ -166,12 +221,18 @@ impl Reader {
     pub(in crate::store) fn weight_since_snapshot(&self, line: &Row) -> Result<i64, StoreError> {
         let path = self.path(line, line.events)?;
         let at = place(self.newest_snapshot(&path)?.n);
-        let mut statement =
-            self.prepare("SELECT coalesce(sum(length(body)), 0) FROM event WHERE n BETWEEN ?1 AND ?2")?;
+        let mut statement = self.prepare(
+            "SELECT coalesce(sum(length(body)), 0) FROM event WHERE n BETWEEN ?1 AND ?2",
+        )?;
         let mut weight = 0;
         for piece in path.iter().filter(|piece| piece.until > at) {
-            let range = params![key(piece.lineage, piece.after.max(at) + 1), key(piece.lineage, piece.until)];
-            let sum: i64 = statement.query_row(range, |row| row.get(0)).map_err(|e| self.error("read", e))?;
+            let range = params![
+                key(piece.lineage, piece.after.max(at) + 1),
+                key(piece.lineage, piece.until)
+            ];
+            let sum: i64 = statement
+                .query_row(range, |row| row.get(0))
+                .map_err(|e| self.error("read", e))?;
             weight += sum;
         }
         Ok(weight)
@@ -202,7 +263,10 @@ mod tests {
     fn a_state_is_read_alike_with_and_without_other_threads() {
         let temp = tempfile::tempdir().unwrap();
         let directory = Directory::new(temp.path().join("store"));
-        let mut store = directory.create(Replace::Never, &replay(&[]), &definition()).unwrap().store;
+        let mut store = directory
+            .create(Replace::Never, &replay(&[]), &definition())
+            .unwrap()
+            .store;
         let mut records = run(&turns(6, 8_000), 700).0.into_iter();
         let mut so_far = Vec::new();
         while records.len() > 0 {
@@ -215,10 +279,16 @@ mod tests {
         let bundles = reader.snapshots().unwrap().pop().unwrap().bundles;
         assert!(bundles.len() >= WORTH_THREADS, "{}", bundles.len());
         let pool = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
-        let none = ThreadPoolBuilder::new().spawn_handler(|_| Err(std::io::ErrorKind::WouldBlock.into())).build().ok();
+        let none = ThreadPoolBuilder::new()
+            .spawn_handler(|_| Err(std::io::ErrorKind::WouldBlock.into()))
+            .build()
+            .ok();
         let read = |pool: Option<&ThreadPool>| {
             let pages = reader.checked(&bundles, pool).unwrap();
-            pages.iter().flat_map(|page| page.messages().to_vec()).collect::<Vec<_>>()
+            pages
+                .iter()
+                .flat_map(|page| page.messages().to_vec())
+                .collect::<Vec<_>>()
         };
         assert!(none.is_none());
         assert_eq!(read(Some(&pool)), read(none.as_ref()));
@@ -235,7 +305,8 @@ mod tests {
         conn.execute("DELETE FROM bundle", []).unwrap();
         for n in [1, 2] {
             let row = params![n, codec::checksum(&[n, 1], &body), body];
-            conn.execute("INSERT INTO bundle VALUES (?1, ?2, ?3)", row).unwrap();
+            conn.execute("INSERT INTO bundle VALUES (?1, ?2, ?3)", row)
+                .unwrap();
         }
         conn.close().unwrap();
         let reader = Reader::open(&directory).unwrap();
@@ -245,7 +316,11 @@ mod tests {
     }
 
     fn crowd(names: usize) -> strata_core::message::Message {
-        let message = strata_core::message::Message::of_user("m".into(), String::new(), "label".into());
-        strata_core::message::Message { send_to: vec![String::new(); names], ..message }
+        let message =
+            strata_core::message::Message::of_user("m".into(), String::new(), "label".into());
+        strata_core::message::Message {
+            send_to: vec![String::new(); names],
+            ..message
+        }
     }
 }

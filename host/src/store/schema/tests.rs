@@ -13,23 +13,52 @@ fn refused(change: &str, expected: &str) {
     conn.execute_batch(change).unwrap();
     conn.close().unwrap();
     let anew = |directory: &Directory| {
-        directory.create(crate::store::Replace::Never, &end, &crate::store::script::definition()).err()
+        directory
+            .create(
+                crate::store::Replace::Never,
+                &end,
+                &crate::store::script::definition(),
+            )
+            .err()
     };
-    let errors = [Reader::open(&directory).err(), directory.open().err(), anew(&directory)];
+    let errors = [
+        Reader::open(&directory).err(),
+        directory.open().err(),
+        anew(&directory),
+    ];
     for error in errors {
         let error = error.expect("it is refused");
-        assert!(matches!(error, StoreError::Foreign { .. } | StoreError::Corrupt { .. }), "{error:?}");
+        assert!(
+            matches!(
+                error,
+                StoreError::Foreign { .. } | StoreError::Corrupt { .. }
+            ),
+            "{error:?}"
+        );
         assert!(error.to_string().contains(expected), "{error}");
     }
 }
 
-const ENDLESS: &str = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c";
+const ENDLESS: &str =
+    "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c";
 
 #[test]
 fn whatever_strata_does_not_create_is_refused_before_it_is_read() {
-    for table in ["lineage", "head", "event", "gap", "snapshot", "bundle", "definition", "team_json", "blob", "log"] {
-        let view =
-            format!("ALTER TABLE {table} RENAME TO ours; CREATE VIEW {table} AS SELECT ours.* FROM ours, ({ENDLESS})");
+    for table in [
+        "lineage",
+        "head",
+        "event",
+        "gap",
+        "snapshot",
+        "bundle",
+        "definition",
+        "team_json",
+        "blob",
+        "log",
+    ] {
+        let view = format!(
+            "ALTER TABLE {table} RENAME TO ours; CREATE VIEW {table} AS SELECT ours.* FROM ours, ({ENDLESS})"
+        );
         refused(&view, "which strata-host does not create");
     }
     let trigger = format!(
@@ -37,17 +66,35 @@ fn whatever_strata_does_not_create_is_refused_before_it_is_read() {
          CREATE TRIGGER t AFTER INSERT ON event BEGIN INSERT INTO other SELECT * FROM endless; END"
     );
     refused(&trigger, "which strata-host does not create");
-    refused("CREATE INDEX i ON event (time_ms)", "it contains the index `i`, which strata-host does not create");
-    refused("CREATE INDEX i ON event (abs(time_ms)) WHERE body IS NOT NULL", "it contains the index `i`");
-    refused("CREATE VIRTUAL TABLE v USING fts5(x)", "which strata-host does not create");
+    refused(
+        "CREATE INDEX i ON event (time_ms)",
+        "it contains the index `i`, which strata-host does not create",
+    );
+    refused(
+        "CREATE INDEX i ON event (abs(time_ms)) WHERE body IS NOT NULL",
+        "it contains the index `i`",
+    );
+    refused(
+        "CREATE VIRTUAL TABLE v USING fts5(x)",
+        "which strata-host does not create",
+    );
     refused("ANALYZE", "`sqlite_stat1`");
-    refused("CREATE VIEW \"\u{202e}x\" AS SELECT 1", "which strata-host does not create");
+    refused(
+        "CREATE VIEW \"\u{202e}x\" AS SELECT 1",
+        "which strata-host does not create",
+    );
 }
 
 #[test]
 fn a_table_that_is_not_as_ours_is_refused() {
-    refused("DROP TABLE blob", "its index `sqlite_autoindex_blob_1` is missing");
-    refused("ALTER TABLE event ADD COLUMN more INTEGER", "its table `event` is not the one that strata-host creates");
+    refused(
+        "DROP TABLE blob",
+        "its index `sqlite_autoindex_blob_1` is missing",
+    );
+    refused(
+        "ALTER TABLE event ADD COLUMN more INTEGER",
+        "its table `event` is not the one that strata-host creates",
+    );
     refused(
         "ALTER TABLE log ADD COLUMN more INTEGER AS (abs(1))",
         "its table `log` is not the one that strata-host creates",
@@ -60,9 +107,17 @@ fn a_table_that_is_not_as_ours_is_refused() {
 
 #[test]
 fn a_schema_that_is_large_is_not_read_to_its_end() {
-    let many: String = (0..4_000).map(|n| format!("CREATE TABLE t{n} (x);\n")).collect();
-    refused(&format!("BEGIN; {many} COMMIT"), "its schema is larger than any of ours");
-    let long = format!("CREATE TABLE t (x CHECK (x IN ({})))", vec!["1"; 100_000].join(", "));
+    let many: String = (0..4_000)
+        .map(|n| format!("CREATE TABLE t{n} (x);\n"))
+        .collect();
+    refused(
+        &format!("BEGIN; {many} COMMIT"),
+        "its schema is larger than any of ours",
+    );
+    let long = format!(
+        "CREATE TABLE t (x CHECK (x IN ({})))",
+        vec!["1"; 100_000].join(", ")
+    );
     refused(&long, "string or blob too big");
 }
 
@@ -84,12 +139,17 @@ fn a_journal_that_names_a_file_is_refused_and_that_file_stays() {
     journal.extend(sum.to_be_bytes());
     journal.extend(magic);
     let conn = Connection::open(directory.database()).unwrap();
-    conn.query_row("PRAGMA journal_mode = delete", [], |_| Ok(())).unwrap();
+    conn.query_row("PRAGMA journal_mode = delete", [], |_| Ok(()))
+        .unwrap();
     conn.close().unwrap();
     std::fs::write(directory.path().join("team.db-journal"), journal).unwrap();
     for error in [Reader::open(&directory).err(), directory.open().err()] {
         let error = error.expect("it is refused").to_string();
-        assert!(error.contains("team.db-journal` was not written by strata-host: it names another file"), "{error}");
+        assert!(
+            error
+                .contains("team.db-journal` was not written by strata-host: it names another file"),
+            "{error}"
+        );
     }
     assert_eq!(std::fs::read_to_string(file).unwrap(), "text");
 }

@@ -61,5 +61,9 @@ fn clear(directory: &Path) -> Result<(), StoreError> {
         is_clear &= !path.exists();
         file::remove(&path).map_err(|e| StoreError::io(&path, "remove", e))?;
     }
-    if is_clear { Ok(()) } else { file::sync_directory(directory) }
+    if is_clear {
+        Ok(())
+    } else {
+        file::sync_directory(directory)
+    }
 }

@@ -32,7 +32,9 @@ impl Move {
 
 /// Says in the log whether the rest of the database is in a log that follows.
 fn expect(conn: &Connection, is_expected: bool) -> rusqlite::Result<()> {
-    conn.prepare_cached("UPDATE log SET expected = ?1")?.execute([is_expected]).map(drop)
+    conn.prepare_cached("UPDATE log SET expected = ?1")?
+        .execute([is_expected])
+        .map(drop)
 }
 
 /// The first change in the log of a database that was just filled.
@@ -42,7 +44,10 @@ pub(super) fn begin_first(conn: &Connection) -> rusqlite::Result<()> {
 
 /// How many pages the log has.
 pub(super) fn log_pages(conn: &Connection) -> rusqlite::Result<u32> {
-    conn.query_row("PRAGMA wal_checkpoint(NOOP)", [], |row| row.get::<_, i64>(1)).map(|pages| pages.max(0) as u32)
+    conn.query_row("PRAGMA wal_checkpoint(NOOP)", [], |row| {
+        row.get::<_, i64>(1)
+    })
+    .map(|pages| pages.max(0) as u32)
 }
 
 /// Moves the log into the database, which expects another one then. Gives whether all of it was moved.
@@ -80,10 +85,19 @@ impl SqliteStore {
         let fail = |e| self.reader.error("write", e);
         // An empty log has nothing that SQLite would have to sync before the database.
         let is_new = log_pages(conn).map_err(fail)? == 0;
-        let synchronous = if is_new { "off" } else { super::write::SYNCHRONOUS };
-        conn.pragma_update(None, "synchronous", synchronous).map_err(fail)?;
-        let begun = self.line.update(conn).and_then(|()| move_log(conn, Move::Full));
-        conn.pragma_update(None, "synchronous", super::write::SYNCHRONOUS).map_err(fail)?;
+        let synchronous = if is_new {
+            "off"
+        } else {
+            super::write::SYNCHRONOUS
+        };
+        conn.pragma_update(None, "synchronous", synchronous)
+            .map_err(fail)?;
+        let begun = self
+            .line
+            .update(conn)
+            .and_then(|()| move_log(conn, Move::Full));
+        conn.pragma_update(None, "synchronous", super::write::SYNCHRONOUS)
+            .map_err(fail)?;
         if begun.map_err(fail)? {
             if is_new {
                 schema::sync(&self.reader.path)?;

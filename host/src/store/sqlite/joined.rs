@@ -43,7 +43,12 @@ pub(super) struct Joined {
 impl Joined {
     pub(super) fn new(group: &GroupLog, directory: &Path) -> io::Result<Self> {
         // The link lasts once the directory is synced, with the team's own log.
-        Ok(Self { member: group.join(directory)?, entry: Vec::new(), beside: true, together: 0 })
+        Ok(Self {
+            member: group.join(directory)?,
+            entry: Vec::new(),
+            beside: true,
+            together: 0,
+        })
     }
 
     /// About so much, for each team in another way: those that do the same work do not move their logs, or sync them, at
@@ -116,7 +121,9 @@ impl SqliteStore {
             }
             Err(error) => {
                 let path = self.lock.path.display();
-                tracing::warn!("the team in `{path}` syncs by itself, since it cannot share a log: {error}");
+                tracing::warn!(
+                    "the team in `{path}` syncs by itself, since it cannot share a log: {error}"
+                );
             }
         }
     }
@@ -129,7 +136,10 @@ impl SqliteStore {
         for link in &links {
             found.extend(link.entries()?.into_iter().map(|entry| (link, entry)));
         }
-        let mut entries = found.iter().map(|(link, bytes)| Entry::read(link, bytes)).collect::<Result<Vec<_>, _>>()?;
+        let mut entries = found
+            .iter()
+            .map(|(link, bytes)| Entry::read(link, bytes))
+            .collect::<Result<Vec<_>, _>>()?;
         entries.sort_by_key(|entry| entry.first);
         for entry in entries {
             match entry.known {
@@ -148,18 +158,31 @@ impl SqliteStore {
     }
 
     fn take_in_events(&mut self, entry: Entry<'_>) -> Result<(), StoreError> {
-        let Entry { link, lineage, first, events, .. } = entry;
+        let Entry {
+            link,
+            lineage,
+            first,
+            events,
+            ..
+        } = entry;
         // Who turned to another lineage synced what came before.
         if lineage != self.line.id {
             return Ok(());
         }
         let last = self.line.events;
         let Ok(known) = usize::try_from(last.saturating_add(1).saturating_sub(first)) else {
-            return Err(link.corrupt(format!("the database ends with event {last}, this goes on with event {first}")));
+            return Err(link.corrupt(format!(
+                "the database ends with event {last}, this goes on with event {first}"
+            )));
         };
         let decode = |(head, body): (Head, &[u8])| Ok(head.with(codec::decode_event(body)?));
-        let records = events.into_iter().skip(known).map(decode).collect::<Result<Vec<Record>, codec::Damage>>();
-        let records = records.map_err(|damage| link.corrupt(format!("an event in it: {damage}")))?;
+        let records = events
+            .into_iter()
+            .skip(known)
+            .map(decode)
+            .collect::<Result<Vec<Record>, codec::Damage>>();
+        let records =
+            records.map_err(|damage| link.corrupt(format!("an event in it: {damage}")))?;
         self.append(&records, Durability::Process)
     }
 }
@@ -183,7 +206,12 @@ struct Head {
 
 impl Head {
     fn with(self, event: Event) -> Record {
-        Record { line: self.line, lines: self.lines, time_ms: self.time_ms, event }
+        Record {
+            line: self.line,
+            lines: self.lines,
+            time_ms: self.time_ms,
+            event,
+        }
     }
 }
 
@@ -195,8 +223,18 @@ impl<'a> Entry<'a> {
             let mut events = Vec::new();
             if lineage == KNOWN {
                 let [current, next, stamp] = serde_json::from_slice(rest).ok()?;
-                let known = Some(KnownFile { current, next, stamp });
-                return Some(Self { link, lineage, first: i64::MAX, events, known });
+                let known = Some(KnownFile {
+                    current,
+                    next,
+                    stamp,
+                });
+                return Some(Self {
+                    link,
+                    lineage,
+                    first: i64::MAX,
+                    events,
+                    known,
+                });
             }
             let (first, mut left) = rest.split_first_chunk()?;
             while !left.is_empty() {
@@ -206,10 +244,23 @@ impl<'a> Entry<'a> {
                 let (length, rest) = rest.split_first_chunk()?;
                 let (body, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
                 let (line, lines) = (u64::from_le_bytes(*line), u32::from_le_bytes(*lines));
-                events.push((Head { line, lines, time_ms: i64::from_le_bytes(*time_ms) }, body));
+                events.push((
+                    Head {
+                        line,
+                        lines,
+                        time_ms: i64::from_le_bytes(*time_ms),
+                    },
+                    body,
+                ));
                 left = rest;
             }
-            Some(Self { link, lineage, first: i64::from_le_bytes(*first), events, known: None })
+            Some(Self {
+                link,
+                lineage,
+                first: i64::from_le_bytes(*first),
+                events,
+                known: None,
+            })
         };
         read().ok_or_else(|| link.corrupt("an entry in it cannot be decoded".into()))
     }

@@ -36,9 +36,17 @@ impl Reader {
     }
 
     fn known_team_json(&self) -> Result<KnownFile, StoreError> {
-        let read =
-            |row: &rusqlite::Row<'_>| Ok(KnownFile { current: row.get(0)?, next: row.get(1)?, stamp: row.get(2)? });
-        let row = self.conn.query_row("SELECT current, next, stamp FROM team_json", [], read).optional();
+        let read = |row: &rusqlite::Row<'_>| {
+            Ok(KnownFile {
+                current: row.get(0)?,
+                next: row.get(1)?,
+                stamp: row.get(2)?,
+            })
+        };
+        let row = self
+            .conn
+            .query_row("SELECT current, next, stamp FROM team_json", [], read)
+            .optional();
         Ok(row.map_err(|e| self.error("read", e))?.unwrap_or_default())
     }
 }
@@ -53,7 +61,11 @@ impl SqliteStore {
     pub(in crate::store) fn know_team_json(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
         let sum = file::sum(bytes);
         // It may have been replaced since it was read: only what was read is known.
-        let known = KnownFile { current: sum.clone(), next: sum, stamp: String::new() };
+        let known = KnownFile {
+            current: sum.clone(),
+            next: sum,
+            stamp: String::new(),
+        };
         self.transact(Durability::Full, |conn| put_team_json(conn, &known))
     }
 
@@ -66,7 +78,13 @@ impl SqliteStore {
         durability: Durability,
     ) -> Result<(), StoreError> {
         let is_over = Cell::new(false);
-        let bounded = |out: &mut dyn Write| fill(&mut Bounded { out, left: limit, is_over: &is_over });
+        let bounded = |out: &mut dyn Write| {
+            fill(&mut Bounded {
+                out,
+                left: limit,
+                is_over: &is_over,
+            })
+        };
         let prepared = match self.prepare_team_json(&bounded, durability) {
             Err(_) if is_over.get() => {
                 let limit = limit >> 20;
@@ -102,7 +120,11 @@ impl SqliteStore {
         // Both are remembered before one takes the other's place: whichever a crash leaves behind is known.
         let current = if is_next { known.next } else { known.current };
         let stamp = new.stamp().unwrap_or_default();
-        let known = KnownFile { current, next: new.sum.clone(), stamp };
+        let known = KnownFile {
+            current,
+            next: new.sum.clone(),
+            stamp,
+        };
         match durability {
             Durability::Process => self.transact(durability, |conn| put_team_json(conn, &known))?,
             Durability::Full => {
@@ -147,5 +169,6 @@ impl Write for Bounded<'_> {
 
 fn put_team_json(conn: &Connection, known: &KnownFile) -> rusqlite::Result<()> {
     let sql = "INSERT OR REPLACE INTO team_json VALUES (1, ?1, ?2, ?3)";
-    conn.execute(sql, params![known.current, known.next, known.stamp]).map(drop)
+    conn.execute(sql, params![known.current, known.next, known.stamp])
+        .map(drop)
 }

@@ -59,12 +59,18 @@ impl SqliteStore {
     /// Writes the row if it is behind.
     pub(super) fn settle(&mut self) -> Result<(), StoreError> {
         let line = self.line.clone();
-        if line == self.told { Ok(()) } else { self.commit_row(&line, |_| Ok(())) }
+        if line == self.told {
+            Ok(())
+        } else {
+            self.commit_row(&line, |_| Ok(()))
+        }
     }
 
     /// Makes a lineage the current one.
     pub(super) fn go_on_with(&mut self, line: Row) -> Result<(), StoreError> {
-        self.snapshot = self.reader.newest_snapshot(&self.reader.path(&line, line.events)?)?;
+        self.snapshot = self
+            .reader
+            .newest_snapshot(&self.reader.path(&line, line.events)?)?;
         self.told = self.reader.row_as_it_is(line.id)?;
         (self.line, self.made) = (line, None);
         Ok(())
@@ -72,25 +78,44 @@ impl SqliteStore {
 
     /// The lineage that is to leave another at a checkpoint.
     pub(super) fn branch(&self, name: &str, from: &CheckpointId) -> Result<Row, StoreError> {
-        let refuse = |what: String| Err(StoreError::Lineage { name: name.into(), what });
+        let refuse = |what: String| {
+            Err(StoreError::Lineage {
+                name: name.into(),
+                what,
+            })
+        };
         if self.reader.row_named(name)?.is_some() {
             return refuse("there is one with this name already".into());
         }
         let (listed, rows) = (self.reader.listed()?, self.reader.rows()?);
         if rows.len() as i64 >= MAX_LINEAGES {
-            return refuse(format!("there are {MAX_LINEAGES} lineages already, which is all a storage holds"));
+            return refuse(format!(
+                "there are {MAX_LINEAGES} lineages already, which is all a storage holds"
+            ));
         }
         let found = listed.iter().find(|listed| listed.row.id == *from);
         let from = found.ok_or_else(|| no_checkpoint(from, &listed))?;
         let (origin, at) = (from.lineage as i64, from.at as i64);
-        let row = Row { id: rows.len() as i64, events: at, origin: Some((origin, at)), ..Row::first(name) };
-        Ok(Row { since: self.reader.weight_since_snapshot(&row)?, ..row })
+        let row = Row {
+            id: rows.len() as i64,
+            events: at,
+            origin: Some((origin, at)),
+            ..Row::first(name)
+        };
+        Ok(Row {
+            since: self.reader.weight_since_snapshot(&row)?,
+            ..row
+        })
     }
 
     /// The places of the checkpoints of a lineage that are not forgotten, oldest first.
     pub(super) fn made(&self, line: &Row) -> Result<VecDeque<i64>, StoreError> {
-        let marking = self.reader.marking_after(line.id, line.forgotten.max(line.begin()))?;
-        let made = marking.iter().filter(|(at, record)| makes(line, *at, record));
+        let marking = self
+            .reader
+            .marking_after(line.id, line.forgotten.max(line.begin()))?;
+        let made = marking
+            .iter()
+            .filter(|(at, record)| makes(line, *at, record));
         Ok(made.map(|(at, _)| *at).collect())
     }
 
@@ -132,7 +157,10 @@ mod tests {
 
     fn created(temp: &tempfile::TempDir) -> (Directory, SqliteStore) {
         let directory = Directory::new(temp.path().join("store"));
-        let store = directory.create(Replace::Never, &replay(&[]), &definition()).unwrap().store;
+        let store = directory
+            .create(Replace::Never, &replay(&[]), &definition())
+            .unwrap()
+            .store;
         (directory, store)
     }
 
@@ -142,7 +170,10 @@ mod tests {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
         let conn = Connection::open_with_flags(uri, flags).unwrap();
         let number = |sql: &str| conn.query_row(sql, [], |row| row.get(0)).unwrap();
-        (number("SELECT events FROM lineage WHERE id = 0"), number("SELECT coalesce(max(n), 0) FROM event"))
+        (
+            number("SELECT events FROM lineage WHERE id = 0"),
+            number("SELECT coalesce(max(n), 0) FROM event"),
+        )
     }
 
     #[test]
@@ -170,11 +201,18 @@ mod tests {
         let (records, _) = run(&turns(9, 8_000), 60);
         let temp = tempfile::tempdir().unwrap();
         let (directory, mut store) = created(&temp);
-        records.iter().for_each(|record| store.append(std::slice::from_ref(record), Durability::Process).unwrap());
+        records.iter().for_each(|record| {
+            store
+                .append(std::slice::from_ref(record), Durability::Process)
+                .unwrap()
+        });
         assert_ne!(store.told, store.line);
         let reader = Reader::open(&directory).unwrap();
         assert_eq!(reader.line().unwrap(), store.line);
-        assert_eq!(reader.load(&At::Head).unwrap(), store.load(&At::Head).unwrap());
+        assert_eq!(
+            reader.load(&At::Head).unwrap(),
+            store.load(&At::Head).unwrap()
+        );
         store.settle().unwrap();
         assert_eq!(
             (reader.row_as_it_is(FIRST).unwrap(), reader.line().unwrap()),
@@ -192,12 +230,27 @@ mod tests {
         let version = |sql: &str| {
             let conn = Connection::open(directory.database()).unwrap();
             conn.execute_batch(sql).unwrap();
-            conn.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0)).unwrap()
+            conn.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))
+                .unwrap()
         };
         assert_eq!(version("DROP TABLE log; PRAGMA user_version = 1"), 1);
-        assert_eq!(Reader::open(&directory).unwrap().records(0, usize::MAX).unwrap(), records);
+        assert_eq!(
+            Reader::open(&directory)
+                .unwrap()
+                .records(0, usize::MAX)
+                .unwrap(),
+            records
+        );
         assert_eq!(version(""), 1, "who only reads changes nothing");
-        assert_eq!(directory.open().unwrap().store.records(0, usize::MAX).unwrap(), records);
+        assert_eq!(
+            directory
+                .open()
+                .unwrap()
+                .store
+                .records(0, usize::MAX)
+                .unwrap(),
+            records
+        );
         assert_eq!(version(""), crate::store::schema::VERSION);
     }
 
@@ -208,9 +261,17 @@ mod tests {
         store.log_pages = 20;
         for n in 0..50u8 {
             let bytes: std::sync::Arc<[u8]> = vec![n; 64 << 10].into();
-            store.put_blobs(&[(crate::blob::digest_of(&bytes), bytes)].into_iter().collect()).unwrap();
+            store
+                .put_blobs(
+                    &[(crate::blob::digest_of(&bytes), bytes)]
+                        .into_iter()
+                        .collect(),
+                )
+                .unwrap();
         }
-        let log = std::fs::metadata(directory.path().join(crate::store::directory::LOG)).unwrap().len();
+        let log = std::fs::metadata(directory.path().join(crate::store::directory::LOG))
+            .unwrap()
+            .len();
         assert!(log < 10 * (64 << 10), "{log}");
     }
 
@@ -237,7 +298,10 @@ mod tests {
         let mut env = replay(&records[..5]);
         env.idea = format!("{:?}", turns(3, 100_000));
         store.limit_pages(1);
-        assert!(matches!(store.save_snapshot(&env), Err(StoreError::Full { .. })));
+        assert!(matches!(
+            store.save_snapshot(&env),
+            Err(StoreError::Full { .. })
+        ));
         store.limit_pages(u32::MAX - 1);
         store.line.since += MAX_BYTES;
         store.append(&records[5..6], Durability::Process).unwrap();
@@ -255,7 +319,8 @@ mod tests {
             let conn = Connection::open(directory.database()).unwrap();
             assert!(conn.execute(change, []).unwrap() > 0, "{change}");
             conn.close().unwrap();
-            let errors: [Option<StoreError>; 2] = [Reader::open(&directory).err(), directory.open().err()];
+            let errors: [Option<StoreError>; 2] =
+                [Reader::open(&directory).err(), directory.open().err()];
             for error in errors {
                 let error = error.expect("it is noticed").to_string();
                 assert!(error.contains(expected), "{error}");
@@ -265,12 +330,21 @@ mod tests {
         check("DELETE FROM event WHERE n > 100", "event 200 is missing");
         let other = "UPDATE event SET (line, lines, time_ms, marks, sum, body) = \
                      (SELECT line, lines, time_ms, marks, sum, body FROM event WHERE n = 199) WHERE n = 200";
-        check(other, "event 200 cannot be read: its checksum does not match");
-        check("UPDATE event SET n = 202 WHERE n = 200", "event 200 is missing");
+        check(
+            other,
+            "event 200 cannot be read: its checksum does not match",
+        );
+        check(
+            "UPDATE event SET n = 202 WHERE n = 200",
+            "event 200 is missing",
+        );
         check(
             "INSERT INTO event SELECT 202, line, lines, time_ms, marks, sum, body FROM event WHERE n = 200",
             "event 201 is missing",
         );
-        check("UPDATE lineage SET last = last + 1", "a lineage cannot be read: its checksum does not match");
+        check(
+            "UPDATE lineage SET last = last + 1",
+            "a lineage cannot be read: its checksum does not match",
+        );
     }
 }

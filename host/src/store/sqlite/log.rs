@@ -34,7 +34,11 @@ impl Log {
         let file = File::options().write(true).open(path)?;
         let bytes = length(&file)?;
         let longest_bytes = (u64::from(pages) + BEFORE_ROW_PAGES) * FRAME_BYTES;
-        Ok(Self { file: Arc::new(file), bytes, longest_bytes })
+        Ok(Self {
+            file: Arc::new(file),
+            bytes,
+            longest_bytes,
+        })
     }
 
     /// It, for others that sync it.
@@ -63,7 +67,10 @@ impl Log {
     /// writes its data and then what the file system knows of it; within the room, the data only. Gives how long it is.
     fn make_room(&self, bytes: u64) -> io::Result<u64> {
         const ZEROS: [u8; 16 << 10] = [0; 16 << 10];
-        let end = bytes + bytes.min(AHEAD_BYTES).min(self.longest_bytes.saturating_sub(bytes));
+        let end = bytes
+            + bytes
+                .min(AHEAD_BYTES)
+                .min(self.longest_bytes.saturating_sub(bytes));
         let mut at = bytes;
         while at < end {
             let piece = ZEROS.len().min((end - at) as usize);
@@ -104,7 +111,11 @@ mod tests {
 
     #[test]
     fn there_is_room_for_as_much_again_once_the_log_grows() {
-        check(2000, &[100, 100, 100, 100, 100], &[100, 400, 400, 400, 1000]);
+        check(
+            2000,
+            &[100, 100, 100, 100, 100],
+            &[100, 400, 400, 400, 1000],
+        );
     }
 
     #[test]
@@ -115,9 +126,18 @@ mod tests {
             check(
                 pages,
                 &[longest - 3 * piece, piece, piece, piece],
-                &[longest - 3 * piece, longest - piece, longest - piece, longest],
+                &[
+                    longest - 3 * piece,
+                    longest - piece,
+                    longest - piece,
+                    longest,
+                ],
             );
-            check(pages, &[longest, piece, 1], &[longest, longest + piece, longest + piece + 1]);
+            check(
+                pages,
+                &[longest, piece, 1],
+                &[longest, longest + piece, longest + piece + 1],
+            );
         }
     }
 }

@@ -32,16 +32,27 @@ struct Drop {
 }
 
 impl SqliteStore {
-    pub(super) fn prune_all(&mut self, keep: u32, sum_up: &mut SumUp<'_>) -> Result<Pruned, StoreError> {
+    pub(super) fn prune_all(
+        &mut self,
+        keep: u32,
+        sum_up: &mut SumUp<'_>,
+    ) -> Result<Pruned, StoreError> {
         self.check_directory()?;
-        let before = file_bytes(&self.reader.path) + file_bytes(&self.reader.path.with_file_name(LOG));
+        let before =
+            file_bytes(&self.reader.path) + file_bytes(&self.reader.path.with_file_name(LOG));
         let all = self.reader.listed()?.len();
-        let rows = self.reader.rows()?.into_iter().map(|row| self.forgetting(row, keep));
+        let rows = self
+            .reader
+            .rows()?
+            .into_iter()
+            .map(|row| self.forgetting(row, keep));
         let rows: Vec<Row> = rows.collect::<Result<_, StoreError>>()?;
         let listed = self.reader.listed_under(rows.clone())?;
         let mut drops = Vec::new();
         for row in &rows {
-            let kept = listed.iter().filter(|listed| listed.lineage as i64 == row.id && listed.at > 0);
+            let kept = listed
+                .iter()
+                .filter(|listed| listed.lineage as i64 == row.id && listed.at > 0);
             self.superfluous(row, kept, (&mut drops, sum_up))?;
         }
         let needed = self.needed_blobs(&rows, (&listed, &drops), sum_up)?;
@@ -62,7 +73,11 @@ impl SqliteStore {
         self.shrink()?;
         // What is left of the log goes when the database is closed.
         let bytes = before.saturating_sub(file_bytes(&self.reader.path));
-        Ok(Pruned { checkpoints: (all - listed.len()) as u64, events, bytes })
+        Ok(Pruned {
+            checkpoints: (all - listed.len()) as u64,
+            events,
+            bytes,
+        })
     }
 
     /// A lineage, as it is when only its newest checkpoints are wanted.
@@ -90,7 +105,13 @@ impl SqliteStore {
             let (events, weight) = self.reader.weight_between(row.id, (first, last))?;
             if events > u64::from(told.is_some()) && self.stands_for(row, at, (weight, sum_up))? {
                 let step = listed.row.step;
-                drops.push(Drop { lineage: row.id, first, last, told, step });
+                drops.push(Drop {
+                    lineage: row.id,
+                    first,
+                    last,
+                    told,
+                    step,
+                });
             }
             (before, told) = (at, listed.told.map(|told| told as i64));
         }
@@ -98,20 +119,28 @@ impl SqliteStore {
     }
 
     /// Whether the state after an event is saved, which it is now where that weighs less than what it stands for.
-    fn stands_for(&mut self, row: &Row, at: i64, (weight, sum_up): (u64, &mut SumUp<'_>)) -> Result<bool, StoreError> {
+    fn stands_for(
+        &mut self,
+        row: &Row,
+        at: i64,
+        (weight, sum_up): (u64, &mut SumUp<'_>),
+    ) -> Result<bool, StoreError> {
         let path = self.reader.path(row, at)?;
         let n = key(row.id, at);
         let earlier = self.reader.newest_snapshot(&path)?;
         if earlier.n == n {
             return Ok(true);
         }
-        let state = sum_up(self.reader.state_at(&path, at)?).map_err(|what| self.reader.corrupt(what))?;
+        let state =
+            sum_up(self.reader.state_at(&path, at)?).map_err(|what| self.reader.corrupt(what))?;
         let new = Snapshot::of(&state);
         let needs = new.weight() + new.weight_after(&earlier.bundles);
         let worth = (needs as u64) < weight && new.weight() <= MAX_SNAPSHOT_BYTES;
         if worth {
             // More than one way to load a state does no harm: should it end here, nothing is lost.
-            self.transact(Durability::Process, |conn| new.put(conn, n, earlier.bundles))?;
+            self.transact(Durability::Process, |conn| {
+                new.put(conn, n, earlier.bundles)
+            })?;
         }
         Ok(worth)
     }
@@ -119,10 +148,19 @@ impl SqliteStore {
     /// The bundles of the snapshots that stay.
     fn needed_bundles(&self, drops: &[Drop]) -> Result<BTreeSet<i64>, StoreError> {
         let goes = |n: i64| {
-            drops.iter().any(|drop| (key(drop.lineage, drop.first)..=key(drop.lineage, drop.last)).contains(&n))
+            drops.iter().any(|drop| {
+                (key(drop.lineage, drop.first)..=key(drop.lineage, drop.last)).contains(&n)
+            })
         };
-        let stay = self.reader.snapshots()?.into_iter().filter(|snapshot| !goes(snapshot.n));
-        Ok(stay.flat_map(|snapshot| snapshot.bundles).map(|bundle| bundle.n).collect())
+        let stay = self
+            .reader
+            .snapshots()?
+            .into_iter()
+            .filter(|snapshot| !goes(snapshot.n));
+        Ok(stay
+            .flat_map(|snapshot| snapshot.bundles)
+            .map(|bundle| bundle.n)
+            .collect())
     }
 
     /// The files that some state needs, that of a kept checkpoint or the newest of a lineage, or an event that stays.
@@ -137,16 +175,24 @@ impl SqliteStore {
             return Ok(needed);
         }
         let newest = rows.iter().map(|row| (row.id, row.events));
-        let places: BTreeSet<(i64, i64)> =
-            kept.iter().map(|listed| (listed.lineage as i64, listed.at as i64)).chain(newest).collect();
+        let places: BTreeSet<(i64, i64)> = kept
+            .iter()
+            .map(|listed| (listed.lineage as i64, listed.at as i64))
+            .chain(newest)
+            .collect();
         for (lineage, at) in places {
             let path = self.reader.path(&rows[lineage as usize], at)?;
-            let state = sum_up(self.reader.state_at(&path, at)?).map_err(|what| self.reader.corrupt(what))?;
+            let state = sum_up(self.reader.state_at(&path, at)?)
+                .map_err(|what| self.reader.corrupt(what))?;
             needed.extend(state.file_digests());
         }
         for row in rows {
-            let goes = |drop: &Drop, at| drop.lineage == row.id && (drop.first..=drop.last).contains(&at);
-            needed.extend(self.reader.files_of(row.id, |at| drops.iter().any(|drop| goes(drop, at)))?);
+            let goes =
+                |drop: &Drop, at| drop.lineage == row.id && (drop.first..=drop.last).contains(&at);
+            needed.extend(
+                self.reader
+                    .files_of(row.id, |at| drops.iter().any(|drop| goes(drop, at)))?,
+            );
         }
         Ok(needed)
     }
@@ -171,7 +217,11 @@ fn file_bytes(path: &Path) -> u64 {
 }
 
 /// Drops the rows of a table whose keys are not among these.
-fn retain<K: Serialize>(conn: &Connection, (table, key): (&str, &str), needed: &BTreeSet<K>) -> rusqlite::Result<()> {
+fn retain<K: Serialize>(
+    conn: &Connection,
+    (table, key): (&str, &str),
+    needed: &BTreeSet<K>,
+) -> rusqlite::Result<()> {
     let needed = serde_json::json!(needed).to_string();
     let sql = format!("DELETE FROM {table} WHERE {key} NOT IN (SELECT value FROM json_each(?1))");
     conn.execute(&sql, [needed]).map(drop)
@@ -181,9 +231,15 @@ fn retain<K: Serialize>(conn: &Connection, (table, key): (&str, &str), needed: &
 fn carry_out(conn: &Connection, drop: &Drop) -> rusqlite::Result<u64> {
     let (first, last) = (key(drop.lineage, drop.first), key(drop.lineage, drop.last));
     let told = drop.told.map_or(-1, |told| key(drop.lineage, told));
-    let dropped = conn.execute("DELETE FROM event WHERE n BETWEEN ?1 AND ?2 AND n <> ?3", [first, last, told])?;
+    let dropped = conn.execute(
+        "DELETE FROM event WHERE n BETWEEN ?1 AND ?2 AND n <> ?3",
+        [first, last, told],
+    )?;
     for table in ["snapshot", "gap"] {
-        conn.execute(&format!("DELETE FROM {table} WHERE n BETWEEN ?1 AND ?2"), [first, last])?;
+        conn.execute(
+            &format!("DELETE FROM {table} WHERE n BETWEEN ?1 AND ?2"),
+            [first, last],
+        )?;
     }
     let pieces = match drop.told {
         Some(told) => vec![(drop.first, told - 1), (told + 1, drop.last)],

@@ -23,7 +23,10 @@ pub(super) struct Snapshot<'a> {
 
 impl<'a> Snapshot<'a> {
     pub(super) fn of(env: &'a Environment) -> Self {
-        Self { env, body: codec::encode_snapshot(env) }
+        Self {
+            env,
+            body: codec::encode_snapshot(env),
+        }
     }
 
     /// How much it weighs beside its bundles.
@@ -33,12 +36,21 @@ impl<'a> Snapshot<'a> {
 
     /// How much the bundles weigh that it needs beside those of an earlier state.
     pub(super) fn weight_after(&self, earlier: &[Bundle]) -> usize {
-        self.bundled(count(earlier)).map(|(_, body)| body.len()).sum()
+        self.bundled(count(earlier))
+            .map(|(_, body)| body.len())
+            .sum()
     }
 
     /// Puts it in its place. It has the bundles of an earlier state and adds its own; gives all.
-    pub(super) fn put(&self, conn: &Connection, n: i64, mut bundles: Vec<Bundle>) -> rusqlite::Result<Vec<Bundle>> {
-        let last: i64 = conn.query_row("SELECT coalesce(max(n), 0) FROM bundle", [], |row| row.get(0))?;
+    pub(super) fn put(
+        &self,
+        conn: &Connection,
+        n: i64,
+        mut bundles: Vec<Bundle>,
+    ) -> rusqlite::Result<Vec<Bundle>> {
+        let last: i64 = conn.query_row("SELECT coalesce(max(n), 0) FROM bundle", [], |row| {
+            row.get(0)
+        })?;
         // It was not us who counted that far.
         if last > MAX_BUNDLE {
             return Err(rusqlite::Error::IntegralValueOutOfRange(0, last));
@@ -50,7 +62,10 @@ impl<'a> Snapshot<'a> {
             bundles.push(Bundle { n, messages });
         }
         let list = codec::encode_bundles(&bundles);
-        let (list_sum, sum) = (codec::checksum(&[n], &list), codec::checksum(&[n], &self.body));
+        let (list_sum, sum) = (
+            codec::checksum(&[n], &list),
+            codec::checksum(&[n], &self.body),
+        );
         let sql = "INSERT OR REPLACE INTO snapshot VALUES (?1, ?2, ?3, ?4, ?5)";
         conn.execute(sql, params![n, list_sum, list, sum, self.body])?;
         Ok(bundles)
@@ -76,12 +91,17 @@ fn count(bundles: &[Bundle]) -> usize {
 /// after. Called before the newer one is put, so that it takes the room that they leave.
 pub(super) fn thin(conn: &Connection, newest: i64) -> rusqlite::Result<()> {
     let first = newest - place(newest);
-    let mut statement =
-        conn.prepare_cached("SELECT n, length(body) FROM snapshot WHERE n > ?1 AND n < ?2 ORDER BY n")?;
-    let rows = statement.query_map([first, newest], |row| Ok((row.get(0)?, row.get::<_, i64>(1)? as u64)))?;
+    let mut statement = conn.prepare_cached(
+        "SELECT n, length(body) FROM snapshot WHERE n > ?1 AND n < ?2 ORDER BY n",
+    )?;
+    let rows = statement.query_map([first, newest], |row| {
+        Ok((row.get(0)?, row.get::<_, i64>(1)? as u64))
+    })?;
     let mut old: Vec<(i64, u64)> = rows.collect::<rusqlite::Result<_>>()?;
     let mut gaps = conn.prepare_cached("SELECT last FROM gap WHERE n > ?1 AND n < ?2")?;
-    let gaps = gaps.query_map([first, newest], |row| row.get::<_, i64>(0))?.collect::<rusqlite::Result<Vec<_>>>()?;
+    let gaps = gaps
+        .query_map([first, newest], |row| row.get::<_, i64>(0))?
+        .collect::<rusqlite::Result<Vec<_>>>()?;
     let stands_for = |last: &i64| Some(old.iter().find(|(n, _)| place(*n) > *last)?.0);
     let needed: Vec<i64> = gaps.iter().filter_map(stands_for).collect();
     old.retain(|(n, _)| !needed.contains(n));
@@ -117,14 +137,23 @@ mod tests {
 
     fn put(conn: &Connection, n: i64, body: &[u8]) {
         let env = Environment::new(&team());
-        Snapshot { env: &env, body: body.to_vec() }.put(conn, n, Vec::new()).unwrap();
+        Snapshot {
+            env: &env,
+            body: body.to_vec(),
+        }
+        .put(conn, n, Vec::new())
+        .unwrap();
     }
 
     /// What is left of snapshots of this size, one after every hundred events, in a file of about this size.
     fn check(count: i64, bytes: usize, file: i64, expected: impl Fn(&[i64])) {
         let conn = Connection::open_in_memory().unwrap();
         schema::create(&conn).unwrap();
-        conn.execute("INSERT INTO event VALUES (1, 1, 1, 1, 0, 0, zeroblob(?1))", [file]).unwrap();
+        conn.execute(
+            "INSERT INTO event VALUES (1, 1, 1, 1, 0, 0, zeroblob(?1))",
+            [file],
+        )
+        .unwrap();
         let lineage = 3;
         put(&conn, key(FIRST, 0), b"the base");
         put(&conn, key(lineage - 1, 500), b"another lineage's");
@@ -134,7 +163,11 @@ mod tests {
             put(&conn, n, &vec![0; bytes]);
         }
         let mut left = conn.prepare("SELECT n FROM snapshot ORDER BY n").unwrap();
-        let left: Vec<i64> = left.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+        let left: Vec<i64> = left
+            .query_map([], |row| row.get(0))
+            .unwrap()
+            .map(Result::unwrap)
+            .collect();
         assert_eq!(left[..2], [0, key(lineage - 1, 500)]);
         let own: Vec<i64> = left[2..].iter().map(|n| place(*n)).collect();
         assert_eq!(own.last(), Some(&(count * 100)));
@@ -158,7 +191,11 @@ mod tests {
         schema::create(&conn).unwrap();
         let lineage = 3;
         for (first, last) in [(1, 150), (152, 199), (501, 598)] {
-            conn.execute("INSERT INTO gap VALUES (?1, ?2, 0, 0)", [key(lineage, first), last]).unwrap();
+            conn.execute(
+                "INSERT INTO gap VALUES (?1, ?2, 0, 0)",
+                [key(lineage, first), last],
+            )
+            .unwrap();
         }
         for i in 2..=1000 {
             let n = key(lineage, i * 100);
@@ -172,15 +209,26 @@ mod tests {
 
     #[test]
     fn old_snapshots_take_up_a_part_of_the_file_only() {
-        check(100, 4000, 100_000, |left| assert!((2..6).contains(&left.len()), "{left:?}"));
+        check(100, 4000, 100_000, |left| {
+            assert!((2..6).contains(&left.len()), "{left:?}")
+        });
         check(100, 100_000, 100_000, |left| assert_eq!(left, [10_000]));
     }
 
     /// The bundles that are there, and those that states name.
     fn bundles(store: &SqliteStore) -> (BTreeSet<i64>, BTreeSet<i64>) {
         let mut rows = store.reader.conn.prepare("SELECT n FROM bundle").unwrap();
-        let there = rows.query_map([], |row| row.get(0)).unwrap().collect::<rusqlite::Result<_>>().unwrap();
-        let named = store.reader.snapshots().unwrap().into_iter().flat_map(|state| state.bundles);
+        let there = rows
+            .query_map([], |row| row.get(0))
+            .unwrap()
+            .collect::<rusqlite::Result<_>>()
+            .unwrap();
+        let named = store
+            .reader
+            .snapshots()
+            .unwrap()
+            .into_iter()
+            .flat_map(|state| state.bundles);
         (there, named.map(|bundle| bundle.n).collect())
     }
 
@@ -189,19 +237,34 @@ mod tests {
         let (records, end) = run(&turns(9, 8000), 900);
         let temp = tempfile::tempdir().unwrap();
         let directory = Directory::new(temp.path().join("store"));
-        let mut store = directory.create(Replace::Never, &replay(&[]), &definition()).unwrap().store;
+        let mut store = directory
+            .create(Replace::Never, &replay(&[]), &definition())
+            .unwrap()
+            .store;
         for until in (100..=600).step_by(100) {
-            store.append(&records[until - 100..until], Durability::Process).unwrap();
+            store
+                .append(&records[until - 100..until], Durability::Process)
+                .unwrap();
             let so_far = replay(&records[..until]);
             store.save_snapshot(&so_far).unwrap();
             let newest = &store.snapshot.bundles;
             assert_eq!(count(newest), so_far.settled());
-            assert_eq!(store.reader.snapshots().unwrap().pop().unwrap().bundles, *newest);
-            assert_eq!(bundles(&store).0, newest.iter().map(|bundle| bundle.n).collect());
+            assert_eq!(
+                store.reader.snapshots().unwrap().pop().unwrap().bundles,
+                *newest
+            );
+            assert_eq!(
+                bundles(&store).0,
+                newest.iter().map(|bundle| bundle.n).collect()
+            );
         }
         store.append(&records[600..], Durability::Process).unwrap();
         // What a state leaves that was dropped.
-        store.reader.conn.execute("INSERT INTO bundle VALUES (99, 0, x'00')", []).unwrap();
+        store
+            .reader
+            .conn
+            .execute("INSERT INTO bundle VALUES (99, 0, x'00')", [])
+            .unwrap();
         store.prune(3, &mut |saved| Ok(state(&saved))).unwrap();
         let (there, named) = bundles(&store);
         assert_eq!(there, named);
@@ -216,12 +279,25 @@ mod tests {
         // Each fills a bundle of its own.
         for n in 0..200 {
             let text = format!("{n} {}", "x".repeat(140_000));
-            env.add(Message::of_user(format!("m{n}").as_str().into(), text, "label".into()));
+            env.add(Message::of_user(
+                format!("m{n}").as_str().into(),
+                text,
+                "label".into(),
+            ));
         }
-        let mut store = directory.create(Replace::Never, &replay(&[]), &definition()).unwrap().store;
-        store.append(&run(&turns(1, 8), 1).0, Durability::Process).unwrap();
+        let mut store = directory
+            .create(Replace::Never, &replay(&[]), &definition())
+            .unwrap()
+            .store;
+        store
+            .append(&run(&turns(1, 8), 1).0, Durability::Process)
+            .unwrap();
         store.save_snapshot(&env).unwrap();
-        assert!(store.snapshot.bundles.len() > 2 * 64, "{}", store.snapshot.bundles.len());
+        assert!(
+            store.snapshot.bundles.len() > 2 * 64,
+            "{}",
+            store.snapshot.bundles.len()
+        );
         assert_eq!(store.load(&At::Head).unwrap().base, env);
     }
 }

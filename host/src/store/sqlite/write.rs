@@ -26,8 +26,16 @@ pub(super) fn fill(
     let tx = conn.unchecked_transaction()?;
     schema::create(conn)?;
     let spent = i64::try_from(base.spent.0).unwrap_or(i64::MAX);
-    Row { spent, ..Row::first(&base.lineage.name) }.insert(conn)?;
-    Head { lineage: FIRST, line: crate::store::FIRST_LINE as i64 }.write(conn)?;
+    Row {
+        spent,
+        ..Row::first(&base.lineage.name)
+    }
+    .insert(conn)?;
+    Head {
+        lineage: FIRST,
+        line: crate::store::FIRST_LINE as i64,
+    }
+    .write(conn)?;
     Snapshot::of(base).put(conn, key(FIRST, 0), Vec::new())?;
     put_definition(conn, definition)?;
     blob::put(conn, blobs)?;
@@ -46,25 +54,50 @@ pub(super) fn begin_log(conn: &Connection) -> rusqlite::Result<()> {
 }
 
 /// Adds an event; gives its checksum.
-pub(super) fn insert(conn: &Connection, n: i64, record: &Record, body: &[u8]) -> rusqlite::Result<u32> {
-    let (line, lines, marks) = (record.line as i64, i64::from(record.lines), i64::from(marks(&record.event)));
+pub(super) fn insert(
+    conn: &Connection,
+    n: i64,
+    record: &Record,
+    body: &[u8],
+) -> rusqlite::Result<u32> {
+    let (line, lines, marks) = (
+        record.line as i64,
+        i64::from(record.lines),
+        i64::from(marks(&record.event)),
+    );
     let sum = codec::checksum(&[n, line, lines, record.time_ms, marks], body);
     let sql = "INSERT INTO event VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-    conn.prepare_cached(sql)?.execute(params![n, line, lines, record.time_ms, marks, sum, body])?;
+    conn.prepare_cached(sql)?
+        .execute(params![n, line, lines, record.time_ms, marks, sum, body])?;
     Ok(sum)
 }
 
-pub(super) fn put_definition(conn: &Connection, definition: &SavedDefinition) -> rusqlite::Result<()> {
+pub(super) fn put_definition(
+    conn: &Connection,
+    definition: &SavedDefinition,
+) -> rusqlite::Result<()> {
     // Paths that are not text are rare; a team file that cannot be found again can be named on the command line.
-    let (name, base, text) = (&definition.name, definition.base.to_string_lossy(), &definition.text);
+    let (name, base, text) = (
+        &definition.name,
+        definition.base.to_string_lossy(),
+        &definition.text,
+    );
     let components = serde_json::json!(definition.components).to_string();
-    let sum = codec::checksum(&[], definition_bytes([name, &base, text, &components]).as_bytes());
+    let sum = codec::checksum(
+        &[],
+        definition_bytes([name, &base, text, &components]).as_bytes(),
+    );
     let sql = "INSERT OR REPLACE INTO definition VALUES (1, ?1, ?2, ?3, ?4, ?5)";
-    conn.execute(sql, params![name, base, text, components, sum]).map(drop)
+    conn.execute(sql, params![name, base, text, components, sum])
+        .map(drop)
 }
 
 /// Remembers that events were dropped, and the next step after them.
 pub(super) fn put_gap(conn: &Connection, (n, last, step): (i64, i64, i64)) -> rusqlite::Result<()> {
     let sum = codec::checksum(&[n, last, step], &[]);
-    conn.execute("INSERT INTO gap VALUES (?1, ?2, ?3, ?4)", params![n, last, step, sum]).map(drop)
+    conn.execute(
+        "INSERT INTO gap VALUES (?1, ?2, ?3, ?4)",
+        params![n, last, step, sum],
+    )
+    .map(drop)
 }

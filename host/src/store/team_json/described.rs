@@ -14,9 +14,16 @@ const MOST: usize = u16::MAX as usize;
 pub fn described_team(bytes: &[u8]) -> Result<Team, ImportError> {
     let document = parse::parse(bytes)?;
     let whole = Place::root(&document);
-    let env = whole.get_object("env")?.ok_or(ImportError::NoTeam("`/env` is missing"))?;
-    let entries = env.get_object("roles")?.ok_or(ImportError::NoTeam("`/env/roles` is missing"))?;
-    let roles: Vec<Role> = entries.fields()?.map(|(key, entry)| role(key, &entry)).collect::<Result<_, _>>()?;
+    let env = whole
+        .get_object("env")?
+        .ok_or(ImportError::NoTeam("`/env` is missing"))?;
+    let entries = env
+        .get_object("roles")?
+        .ok_or(ImportError::NoTeam("`/env/roles` is missing"))?;
+    let roles: Vec<Role> = entries
+        .fields()?
+        .map(|(key, entry)| role(key, &entry))
+        .collect::<Result<_, _>>()?;
     if roles.len() > MOST {
         return Err(entries.invalid(format!("has more than {MOST} roles")));
     }
@@ -42,18 +49,40 @@ pub fn described_team(bytes: &[u8]) -> Result<Team, ImportError> {
 fn role(key: &str, entry: &Place<'_>) -> Result<Role, ImportError> {
     entry.object()?;
     let name = entry.get_text("name")?;
-    let retry = Retry { retries: 0, backoff_ms: 0 };
-    let named = |names: Vec<String>| Action { name: names.into_iter().next().unwrap_or_default(), retry };
-    let actions: Vec<Action> = actions_of_entry(entry)?.unwrap_or_default().into_iter().map(named).collect();
+    let retry = Retry {
+        retries: 0,
+        backoff_ms: 0,
+    };
+    let named = |names: Vec<String>| Action {
+        name: names.into_iter().next().unwrap_or_default(),
+        retry,
+    };
+    let actions: Vec<Action> = actions_of_entry(entry)?
+        .unwrap_or_default()
+        .into_iter()
+        .map(named)
+        .collect();
     if actions.len() > MOST {
         return Err(entry.invalid(format!("has more than {MOST} actions")));
     }
     let rc = entry.get_object("rc")?;
     let rc = rc.as_ref();
-    let watch = rc.map(|rc| rc.texts("watch")).transpose()?.flatten().unwrap_or_default();
+    let watch = rc
+        .map(|rc| rc.texts("watch"))
+        .transpose()?
+        .flatten()
+        .unwrap_or_default();
     let max_loop = rc.map_or(Ok(0), |rc| rc.small("max_react_loop"))?;
-    let react = match rc.map(|rc| rc.get_text("react_mode")).transpose()?.unwrap_or_default().as_str() {
-        "react" => React::Choose { max_loop, thinker: Thinker::Component },
+    let react = match rc
+        .map(|rc| rc.get_text("react_mode"))
+        .transpose()?
+        .unwrap_or_default()
+        .as_str()
+    {
+        "react" => React::Choose {
+            max_loop,
+            thinker: Thinker::Component,
+        },
         "plan_and_act" => React::PlanAndAct,
         _ => React::ByOrder,
     };
@@ -63,7 +92,10 @@ fn role(key: &str, entry: &Place<'_>) -> Result<Role, ImportError> {
         goal: entry.get_text("goal")?,
         constraints: entry.get_text("constraints")?,
         desc: entry.get_text("desc")?,
-        watch: watch.iter().map(|label| label.rsplit('.').next().unwrap_or(label).to_owned()).collect(),
+        watch: watch
+            .iter()
+            .map(|label| label.rsplit('.').next().unwrap_or(label).to_owned())
+            .collect(),
         addresses: Vec::new(),
         react,
         actions,

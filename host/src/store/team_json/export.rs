@@ -32,11 +32,23 @@ pub fn export(team: &Team, env: &Environment, definition: &SavedDefinition) -> S
 }
 
 /// Writes the file piece by piece: a long run's is several times as large as its state.
-pub fn write(team: &Team, env: &Environment, definition: &SavedDefinition, out: &mut dyn Write) -> io::Result<()> {
+pub fn write(
+    team: &Team,
+    env: &Environment,
+    definition: &SavedDefinition,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let mut out = BufWriter::with_capacity(PIECE_BYTES, out);
     let line = Line::default();
-    let exporter = Exporter { team, env, foreign: group(env), line: &line };
-    exporter.file(definition).serialize(&mut Serializer::with_formatter(&mut out, Lines::new(&line)))?;
+    let exporter = Exporter {
+        team,
+        env,
+        foreign: group(env),
+        line: &line,
+    };
+    exporter
+        .file(definition)
+        .serialize(&mut Serializer::with_formatter(&mut out, Lines::new(&line)))?;
     out.write_all(b"\n")?;
     out.flush()
 }
@@ -55,7 +67,10 @@ fn group(env: &Environment) -> BTreeMap<String, More> {
     for (pointer, value) in &env.foreign {
         if let Some((above, name)) = pointer.rsplit_once('/') {
             let name = name.replace("~1", "/").replace("~0", "~");
-            groups.entry(above.into()).or_default().insert(name, value.value());
+            groups
+                .entry(above.into())
+                .or_default()
+                .insert(name, value.value());
         }
     }
     groups
@@ -70,7 +85,13 @@ impl<'a> Exporter<'a> {
             more: self.more("/env"),
         };
         let investment = self.investment();
-        layout::File { env, investment, idea: &self.env.idea, strata: self.strata(definition), more: self.more("") }
+        layout::File {
+            env,
+            investment,
+            idea: &self.env.idea,
+            strata: self.strata(definition),
+            more: self.more(""),
+        }
     }
 
     /// What may be spent, as MetaGPT has it.
@@ -89,11 +110,18 @@ impl<'a> Exporter<'a> {
     }
 
     fn text(&self, id: MessageRef) -> Text<'_> {
-        Text { message: self.env.message(id), line: self.line }
+        Text {
+            message: self.env.message(id),
+            line: self.line,
+        }
     }
 
     fn texts(&self, ids: Vec<MessageRef>) -> Texts<'_> {
-        Texts { env: self.env, line: self.line, ids }
+        Texts {
+            env: self.env,
+            line: self.line,
+            ids,
+        }
     }
 
     fn id(&self, id: MessageRef) -> &str {
@@ -106,10 +134,19 @@ impl<'a> Exporter<'a> {
         for id in &storage.ids {
             let label = &self.env.message(*id).cause_by;
             if !label.is_empty() {
-                index.entry(label).or_insert_with(|| self.texts(Vec::new())).ids.push(*id);
+                index
+                    .entry(label)
+                    .or_insert_with(|| self.texts(Vec::new()))
+                    .ids
+                    .push(*id);
             }
         }
-        layout::Memory { storage, index, ignore_id: false, more: self.more(pointer) }
+        layout::Memory {
+            storage,
+            index,
+            ignore_id: false,
+            more: self.more(pointer),
+        }
     }
 
     fn role(&self, id: RoleId) -> layout::Role<'_> {
@@ -121,17 +158,36 @@ impl<'a> Exporter<'a> {
             more: self.more(&format!("{at}/actions/{i}")),
         };
         let (react_mode, max_react_loop) = mode(role.react);
-        let state = self.env.role(id).activation.as_ref().map_or(-1, |activation| self.index(id, activation));
+        let state = self
+            .env
+            .role(id)
+            .activation
+            .as_ref()
+            .map_or(-1, |activation| self.index(id, activation));
         layout::Role {
             name: &role.name,
             profile: &role.profile,
             goal: &role.goal,
             constraints: &role.constraints,
             desc: &role.desc,
-            is_human: more.remove("is_human").unwrap_or((role.react == React::Human).into()),
+            is_human: more
+                .remove("is_human")
+                .unwrap_or((role.react == React::Human).into()),
             role_id: more.remove("role_id").unwrap_or("".into()),
-            states: role.actions.iter().enumerate().map(|(i, a)| format!("{i}. {}", a.name)).collect(),
-            actions: self.team.role(id).actions.iter().enumerate().map(action).collect(),
+            states: role
+                .actions
+                .iter()
+                .enumerate()
+                .map(|(i, a)| format!("{i}. {}", a.name))
+                .collect(),
+            actions: self
+                .team
+                .role(id)
+                .actions
+                .iter()
+                .enumerate()
+                .map(action)
+                .collect(),
             rc: layout::Context {
                 memory: self.memory(self.env.memory(id), &format!("{at}/rc/memory")),
                 state,
@@ -155,16 +211,22 @@ impl<'a> Exporter<'a> {
 
     fn strata(&'a self, definition: &'a SavedDefinition) -> layout::Strata<'a> {
         let env = self.env;
-        let open = |id: RoleId| env.role(id).activation.as_ref().map(|activation| self.open(activation));
+        let open = |id: RoleId| {
+            env.role(id)
+                .activation
+                .as_ref()
+                .map(|activation| self.open(activation))
+        };
         let dead = |dead: &'a strata_core::environment::DeadLetter| layout::DeadLetter {
             message: self.id(dead.message),
             to: &dead.to,
         };
-        let outbound = |outbound: &'a strata_core::environment::outbox::Outbound| layout::Outbound {
-            message: self.id(outbound.message),
-            to: &outbound.to,
-            failed: outbound.failed.as_deref(),
-        };
+        let outbound =
+            |outbound: &'a strata_core::environment::outbox::Outbound| layout::Outbound {
+                message: self.id(outbound.message),
+                to: &outbound.to,
+                failed: outbound.failed.as_deref(),
+            };
         layout::Strata {
             schema: format!("{SCHEMA}{VERSION}"),
             run_id: &env.run.0,
@@ -178,22 +240,42 @@ impl<'a> Exporter<'a> {
             checkpoints: env.checkpoints,
             sent: env.sent,
             calls: policy_name(env.calls),
-            faults: env.faults().filter_map(|(id, activation, fault)| self.fault(id, activation, fault)).collect(),
+            faults: env
+                .faults()
+                .filter_map(|(id, activation, fault)| self.fault(id, activation, fault))
+                .collect(),
             open: self.by_role(open),
-            buffers: self.by_role(|id| Some(env.buffer(id).map(|message| self.id(message)).collect())),
+            buffers: self
+                .by_role(|id| Some(env.buffer(id).map(|message| self.id(message)).collect())),
             each: self.by_role(|id| Some(self.alone(id)).filter(|ids| !ids.is_empty())),
             joins: joins::write(self.team, env),
             requests: requests::write(self.team, env),
             state: layout::State {
-                env: env.shared.iter().map(|(name, scope)| (name.as_str(), values(scope))).collect(),
-                role: self.by_role(|id| Some(&env.role(id).scope).filter(|scope| !scope.is_empty()).map(values)),
+                env: env
+                    .shared
+                    .iter()
+                    .map(|(name, scope)| (name.as_str(), values(scope)))
+                    .collect(),
+                role: self.by_role(|id| {
+                    Some(&env.role(id).scope)
+                        .filter(|scope| !scope.is_empty())
+                        .map(values)
+                }),
             },
-            components: env.components.iter().map(|(at, digest)| (saved_name(self.team, *at), &*digest.0)).collect(),
+            components: env
+                .components
+                .iter()
+                .map(|(at, digest)| (saved_name(self.team, *at), &*digest.0))
+                .collect(),
             budget: layout::Budget {
                 total: env.spent.dollars(),
                 max: env.budget.map(Usd::dollars),
                 investment: self.investment(),
-                by: env.ledger.iter().map(|(at, spending)| (saved_name(self.team, *at), used(spending))).collect(),
+                by: env
+                    .ledger
+                    .iter()
+                    .map(|(at, spending)| (saved_name(self.team, *at), used(spending)))
+                    .collect(),
             },
             dead_letters: env.dead_letters.iter().map(dead).collect(),
             outbox: env.outbox.iter().map(outbound).collect(),
@@ -213,7 +295,12 @@ impl<'a> Exporter<'a> {
 
     /// The mail of a role that is handled alone.
     fn alone(&self, id: RoleId) -> Vec<&str> {
-        let mail = self.env.role(id).mailbox.iter().filter(|mail| mail.deliver == Deliver::Each);
+        let mail = self
+            .env
+            .role(id)
+            .mailbox
+            .iter()
+            .filter(|mail| mail.deliver == Deliver::Each);
         mail.map(|mail| self.id(mail.message)).collect()
     }
 
@@ -224,24 +311,53 @@ impl<'a> Exporter<'a> {
         let mut referred = vec![false; env.messages.len()];
         let mut refer = |id: MessageRef| referred[id.0 as usize] = true;
         env.history.iter().copied().for_each(&mut refer);
-        env.dead_letters.iter().map(|dead| dead.message).for_each(&mut refer);
-        env.joins.iter().flat_map(|join| join.queues.iter().flatten().copied()).for_each(&mut refer);
-        env.outbox.iter().map(|outbound| outbound.message).for_each(&mut refer);
+        env.dead_letters
+            .iter()
+            .map(|dead| dead.message)
+            .for_each(&mut refer);
+        env.joins
+            .iter()
+            .flat_map(|join| join.queues.iter().flatten().copied())
+            .for_each(&mut refer);
+        env.outbox
+            .iter()
+            .map(|outbound| outbound.message)
+            .for_each(&mut refer);
         for id in self.team.role_ids() {
             env.memory(id).for_each(&mut refer);
             env.buffer(id).for_each(&mut refer);
             env.role(id).latest.into_iter().for_each(&mut refer);
-            let done = env.role(id).activation.iter().flat_map(|activation| &activation.done);
-            done.flat_map(|done| done.emissions.iter().map(|outgoing| outgoing.message)).for_each(&mut refer);
+            let done = env
+                .role(id)
+                .activation
+                .iter()
+                .flat_map(|activation| &activation.done);
+            done.flat_map(|done| done.emissions.iter().map(|outgoing| outgoing.message))
+                .for_each(&mut refer);
         }
-        let there = (0..).map(MessageRef).zip(referred).filter(|(_, referred)| *referred);
+        let there = (0..)
+            .map(MessageRef)
+            .zip(referred)
+            .filter(|(_, referred)| *referred);
         let mut ids: Vec<MessageRef> = there.map(|(id, _)| id).collect();
         ids.sort_unstable_by_key(|id| self.id(*id));
         ById(self.texts(ids))
     }
 
-    fn fault(&self, id: RoleId, activation: &Activation, fault: &'a Fault) -> Option<layout::Fault<'_>> {
-        let Fault { kind, hope, cause, message, backtrace, log } = fault;
+    fn fault(
+        &self,
+        id: RoleId,
+        activation: &Activation,
+        fault: &'a Fault,
+    ) -> Option<layout::Fault<'_>> {
+        let Fault {
+            kind,
+            hope,
+            cause,
+            message,
+            backtrace,
+            log,
+        } = fault;
         let role = self.team.role(id);
         let work = activation.work(role)?;
         let (index, action) = place_of(role, Some(work));
@@ -292,7 +408,12 @@ impl<'a> Exporter<'a> {
                 Change::Set(value) => (Some(Document(value)), false),
                 Change::Delete => (None, true),
             };
-            layout::Write { scope: &write.scope, key: &write.key, set, delete }
+            layout::Write {
+                scope: &write.scope,
+                key: &write.key,
+                set,
+                delete,
+            }
         };
         layout::Done {
             work: work_name(done.work),
@@ -305,7 +426,16 @@ impl<'a> Exporter<'a> {
 }
 
 fn tried(current: &Current) -> layout::Tried<'_> {
-    let Current { attempts, failures, journal, keep, answered, begun, reserved, files } = current;
+    let Current {
+        attempts,
+        failures,
+        journal,
+        keep,
+        answered,
+        begun,
+        reserved,
+        files,
+    } = current;
     layout::Tried {
         attempts: *attempts,
         failures: *failures,
@@ -319,19 +449,50 @@ fn tried(current: &Current) -> layout::Tried<'_> {
 }
 
 fn used(spending: &Spending) -> layout::Spending {
-    let Spending { usd, tokens, calls, served, saved, truncated, refused } = *spending;
+    let Spending {
+        usd,
+        tokens,
+        calls,
+        served,
+        saved,
+        truncated,
+        refused,
+    } = *spending;
     let (usd, saved) = (usd.dollars(), saved.dollars());
-    layout::Spending { usd, tokens, calls, served, saved, truncated, refused }
+    layout::Spending {
+        usd,
+        tokens,
+        calls,
+        served,
+        saved,
+        truncated,
+        refused,
+    }
 }
 
 fn held(Reserved { request, amount }: &Reserved) -> layout::Reserved<'_> {
-    layout::Reserved { request, usd: amount.usd.dollars(), tokens: amount.tokens }
+    layout::Reserved {
+        request,
+        usd: amount.usd.dollars(),
+        tokens: amount.tokens,
+    }
 }
 
 fn begun_call(begun: &Begun) -> layout::Begun<'_> {
-    let Intent { kind, request, what, again } = &begun.intent;
+    let Intent {
+        kind,
+        request,
+        what,
+        again,
+    } = &begun.intent;
     let known = begun.result == Known::Recorded;
-    layout::Begun { kind: kind.name(), request, what, again: again.name(), known }
+    layout::Begun {
+        kind: kind.name(),
+        request,
+        what,
+        again: again.name(),
+        known,
+    }
 }
 
 fn host_call(call: &HostCall) -> layout::HostCall<'_> {
@@ -347,5 +508,8 @@ fn host_call(call: &HostCall) -> layout::HostCall<'_> {
 }
 
 fn values(scope: &Scope) -> BTreeMap<&str, Document<'_>> {
-    scope.iter().map(|(key, value)| (key.as_str(), Document(value))).collect()
+    scope
+        .iter()
+        .map(|(key, value)| (key.as_str(), Document(value)))
+        .collect()
 }

@@ -17,7 +17,11 @@ type Read<T> = Result<T, ImportError>;
 
 /// All that is known of files.
 pub(super) fn write(team: &Team, env: &Environment) -> Value {
-    let Files { kept, decided, pending } = &env.files;
+    let Files {
+        kept,
+        decided,
+        pending,
+    } = &env.files;
     let kept: Map<String, Value> = kept
         .iter()
         .map(|(path, kept)| {
@@ -25,7 +29,10 @@ pub(super) fn write(team: &Team, env: &Environment) -> Value {
             (path.clone(), json!({ "content": content(&kept.content), "role": role, "work": work, "step": kept.step }))
         })
         .collect();
-    let decided: Map<String, Value> = decided.iter().map(|(path, decided)| (path.clone(), content(decided))).collect();
+    let decided: Map<String, Value> = decided
+        .iter()
+        .map(|(path, decided)| (path.clone(), content(decided)))
+        .collect();
     let pending = pending.iter().map(|placement| {
         let (expected, is) = (content(&placement.expected), content(&placement.content));
         json!({ "path": placement.path, "expected": expected, "content": is })
@@ -49,7 +56,9 @@ fn content(content: &Content) -> Value {
 
 /// Reads what is known of files.
 pub(super) fn read(team: &Team, strata: &Place<'_>) -> Read<Files> {
-    let Some(place) = strata.get_object("files")? else { return Ok(Files::default()) };
+    let Some(place) = strata.get_object("files")? else {
+        return Ok(Files::default());
+    };
     let mut files = Files::default();
     if let Some(kept) = place.get_object("kept")? {
         for (path, kept) in kept.fields()? {
@@ -58,13 +67,19 @@ pub(super) fn read(team: &Team, strata: &Place<'_>) -> Read<Files> {
     }
     if let Some(decided) = place.get_object("decided")? {
         for (path, decided) in decided.fields()? {
-            files.decided.insert(path.into(), read_content(Some(&decided))?);
+            files
+                .decided
+                .insert(path.into(), read_content(Some(&decided))?);
         }
     }
     files.pending = place.each("pending", |place| {
         place.object()?;
         let content = |name| read_content(place.get(name).as_ref());
-        Ok(Placement { path: place.get_text("path")?, expected: content("expected")?, content: content("content")? })
+        Ok(Placement {
+            path: place.get_text("path")?,
+            expected: content("expected")?,
+            content: content("content")?,
+        })
     })?;
     Ok(files)
 }
@@ -72,11 +87,18 @@ pub(super) fn read(team: &Team, strata: &Place<'_>) -> Read<Files> {
 fn read_kept(team: &Team, place: &Place<'_>) -> Read<Kept> {
     place.object()?;
     let name = place.get_text("role")?;
-    let id = team.role_ids().find(|id: &RoleId| team.role(*id).name == name);
+    let id = team
+        .role_ids()
+        .find(|id: &RoleId| team.role(*id).name == name);
     let role = id.ok_or_else(|| place.invalid("names a role that the team does not have"))?;
     let done = place.word("work", |name| work(team.role(role), usize::MAX, name))?;
     let work = done.ok_or_else(|| place.invalid("does not say what `work` it was"))?;
-    Ok(Kept { content: read_content(place.get("content").as_ref())?, role, work, step: place.count("step")? })
+    Ok(Kept {
+        content: read_content(place.get("content").as_ref())?,
+        role,
+        work,
+        step: place.count("step")?,
+    })
 }
 
 /// Reads what an action did.
@@ -84,12 +106,18 @@ pub(super) fn read_changes(place: &Place<'_>) -> Read<Vec<FileChange>> {
     place.each("files", |place| {
         place.object()?;
         let content = |name| read_content(place.get(name).as_ref());
-        Ok(FileChange { path: place.get_text("path")?, before: content("before")?, after: content("after")? })
+        Ok(FileChange {
+            path: place.get_text("path")?,
+            before: content("before")?,
+            after: content("after")?,
+        })
     })
 }
 
 fn read_content(place: Option<&Place<'_>>) -> Read<Content> {
-    let Some(place) = place.filter(|place| !place.value().is_null()) else { return Ok(Content::Absent) };
+    let Some(place) = place.filter(|place| !place.value().is_null()) else {
+        return Ok(Content::Absent);
+    };
     place.object()?;
     if place.flag("directory")? {
         return Ok(Content::Directory);
@@ -97,7 +125,10 @@ fn read_content(place: Option<&Place<'_>>) -> Read<Content> {
     let digest = place.get_text("sha256")?;
     let is_digest = digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
     match is_digest {
-        true => Ok(Content::File { digest: Digest(digest), bytes: place.count("bytes")? }),
+        true => Ok(Content::File {
+            digest: Digest(digest),
+            bytes: place.count("bytes")?,
+        }),
         false => Err(place.invalid("has no `sha256` of 64 hexadecimal digits")),
     }
 }

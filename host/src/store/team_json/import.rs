@@ -100,15 +100,36 @@ pub fn import_with_warnings(team: &Team, bytes: &[u8]) -> Result<Imported, Impor
     }
     let strata = whole.get_object("strata")?;
     check_version(strata.as_ref())?;
-    let env = whole.get_object("env")?.ok_or(ImportError::NoTeam("`/env` is missing"))?;
-    let roles = env.get_object("roles")?.ok_or(ImportError::NoTeam("`/env/roles` is missing"))?;
-    let file = File { whole, env, roles, strata };
+    let env = whole
+        .get_object("env")?
+        .ok_or(ImportError::NoTeam("`/env` is missing"))?;
+    let roles = env
+        .get_object("roles")?
+        .ok_or(ImportError::NoTeam("`/env/roles` is missing"))?;
+    let file = File {
+        whole,
+        env,
+        roles,
+        strata,
+    };
     let named = roles::find(team, &file)?;
     // Our own files call everything as the team does.
-    let names = if file.strata.is_some() { Names::default() } else { Names::of(team, &named)? };
+    let names = if file.strata.is_some() {
+        Names::default()
+    } else {
+        Names::of(team, &named)?
+    };
     roles::check_shape(team, &file, (&named, &names))?;
-    let places: Vec<&Place<'_>> = team.roles.iter().filter_map(|role| named.get(role.name.as_str())).collect();
-    assert_eq!(places.len(), team.roles.len(), "a file that fits the team has all of its roles");
+    let places: Vec<&Place<'_>> = team
+        .roles
+        .iter()
+        .filter_map(|role| named.get(role.name.as_str()))
+        .collect();
+    assert_eq!(
+        places.len(),
+        team.roles.len(),
+        "a file that fits the team has all of its roles"
+    );
 
     let mut env = Environment::new(team);
     match &file.strata {
@@ -124,38 +145,71 @@ pub fn import_with_warnings(team: &Team, bytes: &[u8]) -> Result<Imported, Impor
 }
 
 fn check_version(strata: Option<&Place<'_>>) -> Result<(), ImportError> {
-    let Some(schema) = strata.and_then(|strata| strata.get("schema")) else { return Ok(()) };
-    let version = schema.text()?.strip_prefix(SCHEMA).and_then(|version| version.parse().ok());
+    let Some(schema) = strata.and_then(|strata| strata.get("schema")) else {
+        return Ok(());
+    };
+    let version = schema
+        .text()?
+        .strip_prefix(SCHEMA)
+        .and_then(|version| version.parse().ok());
     match version {
         Some(found) if found > VERSION => Err(ImportError::Newer { found }),
         Some(1..) => Ok(()),
-        _ => Err(schema.invalid(format!("is not the name of a schema, e.g. `{SCHEMA}{VERSION}`"))),
+        _ => Err(schema.invalid(format!(
+            "is not the name of a schema, e.g. `{SCHEMA}{VERSION}`"
+        ))),
     }
 }
 
 /// What our own part says about the run.
-fn header(team: &Team, whole: &Place<'_>, strata: &Place<'_>, env: &mut Environment) -> Result<(), ImportError> {
+fn header(
+    team: &Team,
+    whole: &Place<'_>,
+    strata: &Place<'_>,
+    env: &mut Environment,
+) -> Result<(), ImportError> {
     let id = |name: &str| -> Result<_, ImportError> {
-        Ok(strata.get(name).map(|place| place.text()).transpose()?.map(CheckpointId::from))
+        Ok(strata
+            .get(name)
+            .map(|place| place.text())
+            .transpose()?
+            .map(CheckpointId::from))
     };
     env.run = strata.get_text("run_id")?.as_str().into();
     env.idea = whole.get_text("idea")?;
-    env.status = strata.word("status", Status::from_name)?.unwrap_or(Status::Running);
+    env.status = strata
+        .word("status", Status::from_name)?
+        .unwrap_or(Status::Running);
     env.step = strata.count("step")?;
     env.open = strata.flag("step_open")?;
     env.checkpoint = id("checkpoint")?;
     env.parent = id("parent")?;
     env.checkpoints = strata.count("checkpoints")?;
-    if let Some(name) = strata.get("lineage").map(|place| place.text()).transpose()?.filter(|name| !name.is_empty()) {
+    if let Some(name) = strata
+        .get("lineage")
+        .map(|place| place.text())
+        .transpose()?
+        .filter(|name| !name.is_empty())
+    {
         let forks = strata.texts("forks")?.unwrap_or_default();
-        let forks = forks.iter().map(|id| CheckpointId::from(id.as_str())).collect();
-        env.lineage = Lineage { name: name.into(), forks };
+        let forks = forks
+            .iter()
+            .map(|id| CheckpointId::from(id.as_str()))
+            .collect();
+        env.lineage = Lineage {
+            name: name.into(),
+            forks,
+        };
     }
     env.sent = strata.count("sent")?;
     let withheld = |word: &str| (word == WITHHELD).then_some(OwnMessages::Withheld);
     env.own_messages = strata.word("own_messages", withheld)?.unwrap_or_default();
     let policies = [CallPolicy::Auto, CallPolicy::Reuse, CallPolicy::Fresh];
-    let policy = |name: &str| policies.into_iter().find(|policy| policy_name(*policy) == name);
+    let policy = |name: &str| {
+        policies
+            .into_iter()
+            .find(|policy| policy_name(*policy) == name)
+    };
     env.calls = strata.word("calls", policy)?.unwrap_or_default();
     if let Some(budget) = strata.get_object("budget")? {
         env.spent = budget.dollars("total")?.unwrap_or_default();
@@ -200,7 +254,9 @@ fn spending(place: &Place<'_>) -> Result<Spending, ImportError> {
 fn made_up(bytes: &[u8]) -> RunId {
     /// So many digits of a hash tell the runs of one operator apart.
     const DIGITS: usize = 16;
-    format!("imported-{}", &hex(&sha256(bytes))[..DIGITS]).as_str().into()
+    format!("imported-{}", &hex(&sha256(bytes))[..DIGITS])
+        .as_str()
+        .into()
 }
 
 /// What a file of another program says about the run.
@@ -217,7 +273,9 @@ fn slots(team: &Team) -> impl Iterator<Item = Slot> {
     use strata_core::id::{ActionId, Part};
     team.role_ids().flat_map(|role| {
         let actions = (0..team.role(role).actions.len()).map(|i| Part::Action(ActionId(i as u16)));
-        actions.chain([Part::Think]).map(move |part| Slot { role, part })
+        actions
+            .chain([Part::Think])
+            .map(move |part| Slot { role, part })
     })
 }
 
@@ -229,18 +287,30 @@ fn contents(
     env: &mut Environment,
 ) -> Result<Vec<String>, ImportError> {
     let strata = file.strata.as_ref();
-    let list = strata.map(|strata| strata.get_object("messages")).transpose()?.flatten();
+    let list = strata
+        .map(|strata| strata.get_object("messages"))
+        .transpose()?
+        .flatten();
     let mut messages = Messages::read(env, list, names)?;
     let history = match file.env.get("history") {
         Some(history) if history.value().is_object() => messages.unique(&history, "storage")?,
         _ => Vec::new(),
     };
     let (dead_letters, outbox) = match strata {
-        Some(strata) => (dead_letters(strata, &mut messages)?, outbox(strata, &mut messages)?),
+        Some(strata) => (
+            dead_letters(strata, &mut messages)?,
+            outbox(strata, &mut messages)?,
+        ),
         None => Default::default(),
     };
-    let read = |(id, place): (RoleId, &&Place<'_>)| roles::read(team.role(id), place, strata, &mut messages);
-    let mut states: Vec<RoleState> = team.role_ids().zip(places).map(read).collect::<Result<_, _>>()?;
+    let read = |(id, place): (RoleId, &&Place<'_>)| {
+        roles::read(team.role(id), place, strata, &mut messages)
+    };
+    let mut states: Vec<RoleState> = team
+        .role_ids()
+        .zip(places)
+        .map(read)
+        .collect::<Result<_, _>>()?;
     let joins = joins::read(team, strata, &mut messages)?;
     let mut step = 0;
     if strata.is_none_or(|strata| strata.get("open").is_none()) {
@@ -256,37 +326,67 @@ fn contents(
     env.step = env.step.max(step);
     (env.roles, env.joins, env.history) = (states, joins, history);
     (env.dead_letters, env.outbox) = (dead_letters, outbox);
-    env.files = strata.map(|strata| files::read(team, strata)).transpose()?.unwrap_or_default();
+    env.files = strata
+        .map(|strata| files::read(team, strata))
+        .transpose()?
+        .unwrap_or_default();
     strata.map_or(Ok(()), |strata| scopes(team, strata, env))?;
     Ok(warnings)
 }
 
 /// What was sent to names that stand for nobody.
-fn dead_letters(strata: &Place<'_>, messages: &mut Messages<'_>) -> Result<Vec<DeadLetter>, ImportError> {
+fn dead_letters(
+    strata: &Place<'_>,
+    messages: &mut Messages<'_>,
+) -> Result<Vec<DeadLetter>, ImportError> {
     let listed = strata.each("dead_letters", |dead| {
-        let message = dead.get("message").ok_or_else(|| dead.invalid("names no `message`"))?;
-        Ok(DeadLetter { message: messages.at(&message)?, to: dead.get_text("to")? })
+        let message = dead
+            .get("message")
+            .ok_or_else(|| dead.invalid("names no `message`"))?;
+        Ok(DeadLetter {
+            message: messages.at(&message)?,
+            to: dead.get_text("to")?,
+        })
     })?;
     let key = |dead: &DeadLetter| (dead.message, dead.to.clone());
     let name = |dead: &DeadLetter| format!("a message to `{}`", dead.to);
-    Ok(messages.repeats.keep_first(|| "/strata/dead_letters".into(), listed, key, name))
+    Ok(messages
+        .repeats
+        .keep_first(|| "/strata/dead_letters".into(), listed, key, name))
 }
 
 /// What is on its way out of the team. What is there twice goes out once, to everybody who is named.
 fn outbox(strata: &Place<'_>, messages: &mut Messages<'_>) -> Result<Vec<Outbound>, ImportError> {
     let listed = strata.each("outbox", |outbound| {
-        let message = outbound.get("message").ok_or_else(|| outbound.invalid("names no `message`"))?;
-        let failed = outbound.get("failed").map(|why| why.text().map(String::from)).transpose()?;
+        let message = outbound
+            .get("message")
+            .ok_or_else(|| outbound.invalid("names no `message`"))?;
+        let failed = outbound
+            .get("failed")
+            .map(|why| why.text().map(String::from))
+            .transpose()?;
         let to = outbound.texts("to")?.unwrap_or_default();
-        Ok(Outbound { message: messages.at(&message)?, to, failed })
+        Ok(Outbound {
+            message: messages.at(&message)?,
+            to,
+            failed,
+        })
     })?;
     let mut names: BTreeMap<MessageRef, Vec<String>> = BTreeMap::new();
     for Outbound { message, to, .. } in &listed {
         let names = names.entry(*message).or_default();
-        let new: Vec<String> = to.iter().filter(|name| !names.contains(name)).cloned().collect();
+        let new: Vec<String> = to
+            .iter()
+            .filter(|name| !names.contains(name))
+            .cloned()
+            .collect();
         names.extend(new);
     }
-    let mut outbox = messages.keep_first(|| "/strata/outbox".into(), listed, |outbound| outbound.message);
+    let mut outbox = messages.keep_first(
+        || "/strata/outbox".into(),
+        listed,
+        |outbound| outbound.message,
+    );
     for outbound in &mut outbox {
         outbound.to = names.remove(&outbound.message).unwrap_or_default();
     }
@@ -295,7 +395,9 @@ fn outbox(strata: &Place<'_>, messages: &mut Messages<'_>) -> Result<Vec<Outboun
 
 /// The scopes of the team and of its roles.
 fn scopes(team: &Team, strata: &Place<'_>, env: &mut Environment) -> Result<(), ImportError> {
-    let Some(state) = strata.get_object("state")? else { return Ok(()) };
+    let Some(state) = strata.get_object("state")? else {
+        return Ok(());
+    };
     if let Some(shared) = state.get_object("env")? {
         for (name, place) in shared.fields()? {
             env.shared.insert(name.into(), scope(&place)?);
@@ -312,20 +414,35 @@ fn scopes(team: &Team, strata: &Place<'_>, env: &mut Environment) -> Result<(), 
 }
 
 fn scope(place: &Place<'_>) -> Result<Scope, ImportError> {
-    place.fields()?.map(|(key, value)| Ok((key.into(), value.wrapped()?))).collect()
+    place
+        .fields()?
+        .map(|(key, value)| Ok((key.into(), value.wrapped()?)))
+        .collect()
 }
 
 /// Keeps what is not understood.
-fn unknown(team: &Team, file: &File<'_>, places: &[&Place<'_>], foreign: &mut Foreign) -> Result<(), ImportError> {
+fn unknown(
+    team: &Team,
+    file: &File<'_>,
+    places: &[&Place<'_>],
+    foreign: &mut Foreign,
+) -> Result<(), ImportError> {
     keep(&file.whole, "", FILE, foreign)?;
     keep(&file.env, "/env", ENV, foreign)?;
     if let Some(strata) = &file.strata {
         keep(strata, "/strata", STRATA, foreign)?;
     }
     match file.env.get("history") {
-        Some(history) if history.value().is_object() => keep(&history, "/env/history", MEMORY, foreign)?,
+        Some(history) if history.value().is_object() => {
+            keep(&history, "/env/history", MEMORY, foreign)?
+        }
         // Older files have the history as a text.
-        Some(history) if history.value().as_str().is_some_and(|text| !text.is_empty()) => {
+        Some(history)
+            if history
+                .value()
+                .as_str()
+                .is_some_and(|text| !text.is_empty()) =>
+        {
             foreign.insert("/env/history/text".into(), history.json()?);
         }
         _ => {}
@@ -338,7 +455,12 @@ fn unknown(team: &Team, file: &File<'_>, places: &[&Place<'_>], foreign: &mut Fo
 }
 
 /// Keeps the fields of an object that are not among the known ones.
-pub(super) fn keep(place: &Place<'_>, pointer: &str, known: &[&str], foreign: &mut Foreign) -> Result<(), ImportError> {
+pub(super) fn keep(
+    place: &Place<'_>,
+    pointer: &str,
+    known: &[&str],
+    foreign: &mut Foreign,
+) -> Result<(), ImportError> {
     for (name, field) in place.fields()?.filter(|(name, _)| !known.contains(name)) {
         foreign.insert(child(pointer, name), field.json()?);
     }
@@ -347,7 +469,10 @@ pub(super) fn keep(place: &Place<'_>, pointer: &str, known: &[&str], foreign: &m
 
 /// What our own part says about the shape of the team.
 pub(super) fn saved_shape(file: &File<'_>) -> Result<Option<Shape>, ImportError> {
-    let Some(shape) = file.strata.as_ref().and_then(|strata| strata.get("shape").map(|shape| shape.value().clone()))
+    let Some(shape) = file
+        .strata
+        .as_ref()
+        .and_then(|strata| strata.get("shape").map(|shape| shape.value().clone()))
     else {
         return Ok(None);
     };

@@ -18,9 +18,24 @@ const JOIN: &[&str] = &["sources", "queue"];
 /// What waits in the joins, as it is written.
 pub(super) fn write<'a>(team: &'a Team, env: &'a Environment) -> Ordered<'a, layout::Join<'a>> {
     let join = |(join, state): (&'a Join, &'a JoinState)| {
-        let sources: Vec<&str> = join.from.iter().map(|id| team.role(*id).name.as_str()).collect();
-        let ids = |queue: &'a VecDeque<MessageRef>| queue.iter().map(|id| env.message(*id).id.0.as_str()).collect();
-        let queue = Ordered(sources.iter().copied().zip(state.queues.iter().map(ids)).collect());
+        let sources: Vec<&str> = join
+            .from
+            .iter()
+            .map(|id| team.role(*id).name.as_str())
+            .collect();
+        let ids = |queue: &'a VecDeque<MessageRef>| {
+            queue
+                .iter()
+                .map(|id| env.message(*id).id.0.as_str())
+                .collect()
+        };
+        let queue = Ordered(
+            sources
+                .iter()
+                .copied()
+                .zip(state.queues.iter().map(ids))
+                .collect(),
+        );
         (join.id.as_str(), layout::Join { sources, queue })
     };
     Ordered(team.joins.iter().zip(&env.joins).map(join).collect())
@@ -33,12 +48,18 @@ pub(super) fn read(
     messages: &mut Messages<'_>,
 ) -> Result<Vec<JoinState>, ImportError> {
     let mut states: Vec<JoinState> = team.joins.iter().map(JoinState::of).collect();
-    let Some(joins) = strata.map(|strata| strata.get_object("joins")).transpose()?.flatten() else {
+    let Some(joins) = strata
+        .map(|strata| strata.get_object("joins"))
+        .transpose()?
+        .flatten()
+    else {
         return Ok(states);
     };
     for (id, place) in joins.fields()? {
         let at = team.joins.iter().position(|join| join.id == id);
-        let Some(at) = at else { return Err(place.invalid("is no join of the team")) };
+        let Some(at) = at else {
+            return Err(place.invalid("is no join of the team"));
+        };
         read_join(team, at, &place, (&mut states[at], messages))?;
     }
     Ok(states)
@@ -53,16 +74,37 @@ fn read_join(
     if let Some((_, unknown)) = place.fields()?.find(|(name, _)| !JOIN.contains(name)) {
         return Err(unknown.invalid("is nothing that a join has: it has `sources` and `queue`"));
     }
-    let sources: Vec<&str> = team.joins[at].from.iter().map(|id| team.role(*id).name.as_str()).collect();
-    if place.texts("sources")?.is_some_and(|saved| saved != sources) {
-        return Err(place.invalid(format!("has other sources than the team's, which are {}", sources.join(", "))));
+    let sources: Vec<&str> = team.joins[at]
+        .from
+        .iter()
+        .map(|id| team.role(*id).name.as_str())
+        .collect();
+    if place
+        .texts("sources")?
+        .is_some_and(|saved| saved != sources)
+    {
+        return Err(place.invalid(format!(
+            "has other sources than the team's, which are {}",
+            sources.join(", ")
+        )));
     }
-    let Some(queue) = place.get_object("queue")? else { return Ok(()) };
+    let Some(queue) = place.get_object("queue")? else {
+        return Ok(());
+    };
     for (name, waiting) in queue.fields()? {
         let source = sources.iter().position(|source| *source == name);
-        let Some(source) = source else { return Err(waiting.invalid("is no source of the join")) };
-        let listed = waiting.items()?.map(|item| messages.at(&item)).collect::<Result<Vec<_>, _>>()?;
-        state.queues[source].extend(messages.keep_first(|| waiting.pointer(), listed, |message| *message));
+        let Some(source) = source else {
+            return Err(waiting.invalid("is no source of the join"));
+        };
+        let listed = waiting
+            .items()?
+            .map(|item| messages.at(&item))
+            .collect::<Result<Vec<_>, _>>()?;
+        state.queues[source].extend(messages.keep_first(
+            || waiting.pointer(),
+            listed,
+            |message| *message,
+        ));
     }
     Ok(())
 }

@@ -28,12 +28,19 @@ pub(super) struct Lines<'a> {
 
 impl<'a> Lines<'a> {
     pub(super) fn new(line: &'a Line) -> Self {
-        Self { line, indented: PrettyFormatter::new() }
+        Self {
+            line,
+            indented: PrettyFormatter::new(),
+        }
     }
 
     /// Nothing where things are written on one line; otherwise how they are indented.
     fn indented(&mut self) -> Option<&mut PrettyFormatter<'static>> {
-        if self.line.0.get() { None } else { Some(&mut self.indented) }
+        if self.line.0.get() {
+            None
+        } else {
+            Some(&mut self.indented)
+        }
     }
 }
 

@@ -24,7 +24,9 @@ const SENT_FROM: &[&str] = &["sent_from", "send_from", "tx_from"];
 pub(super) const SEND_TO: &[&str] = &["send_to", "restricted_to"];
 const META: &[&str] = &["meta_info", "meta_info_"];
 const ROUTE: &[&str] = &["route", "route_"];
-const ALL: [&[&str]; 9] = [ID, CONTENT, INSTRUCT, ROLE, CAUSE_BY, SENT_FROM, SEND_TO, META, ROUTE];
+const ALL: [&[&str]; 9] = [
+    ID, CONTENT, INSTRUCT, ROLE, CAUSE_BY, SENT_FROM, SEND_TO, META, ROUTE,
+];
 
 /// The messages that were read so far.
 pub(super) struct Messages<'a> {
@@ -51,12 +53,28 @@ struct Copies {
 
 impl<'a> Messages<'a> {
     /// Reads the list of messages, if the file has one.
-    pub(super) fn read(env: &'a mut Environment, list: Option<Place<'_>>, names: Names) -> Result<Self, ImportError> {
+    pub(super) fn read(
+        env: &'a mut Environment,
+        list: Option<Place<'_>>,
+        names: Names,
+    ) -> Result<Self, ImportError> {
         let copies = list.map(|_| BTreeMap::new());
-        let mut messages = Self { env, by_id: BTreeMap::new(), names, copies, next: 0, repeats: Repeats::default() };
-        let Some(list) = list else { return Ok(messages) };
+        let mut messages = Self {
+            env,
+            by_id: BTreeMap::new(),
+            names,
+            copies,
+            next: 0,
+            repeats: Repeats::default(),
+        };
+        let Some(list) = list else {
+            return Ok(messages);
+        };
         for (id, place) in list.fields()? {
-            let message = Message { id: id.into(), ..messages.parse(&place)? };
+            let message = Message {
+                id: id.into(),
+                ..messages.parse(&place)?
+            };
             messages.add(message);
         }
         Ok(messages)
@@ -88,13 +106,19 @@ impl<'a> Messages<'a> {
     pub(super) fn at(&mut self, place: &Place<'_>) -> Result<MessageRef, ImportError> {
         if let Value::String(id) = place.value() {
             let found = self.by_id.get(id).copied();
-            return found.ok_or_else(|| place.invalid(format!("names message `{id}`, which the file does not hold")));
+            return found.ok_or_else(|| {
+                place.invalid(format!(
+                    "names message `{id}`, which the file does not hold"
+                ))
+            });
         }
         let mut message = self.parse(place)?;
         if message.id.0.is_empty() {
             message.id = self.free("imported").as_str().into();
         }
-        let Some(known) = self.by_id.get(&message.id.0).copied() else { return Ok(self.add(message)) };
+        let Some(known) = self.by_id.get(&message.id.0).copied() else {
+            return Ok(self.add(message));
+        };
         if let Some(copies) = &mut self.copies {
             let copies = copies.entry(known).or_default();
             match &copies.other {
@@ -102,13 +126,17 @@ impl<'a> Messages<'a> {
                 None => copies.other = Some(message),
                 Some(other) if *other == message => {}
                 Some(_) => {
-                    let what = format!("says something else of message `{}` than two other places do", message.id);
+                    let what = format!(
+                        "says something else of message `{}` than two other places do",
+                        message.id
+                    );
                     return Err(place.invalid(what));
                 }
             }
             return Ok(known);
         }
-        let same = |a: &Message, b: &Message| (&a.content, &a.cause_by) == (&b.content, &b.cause_by);
+        let same =
+            |a: &Message, b: &Message| (&a.content, &a.cause_by) == (&b.content, &b.cause_by);
         if same(self.get(known), &message) {
             return Ok(known);
         }
@@ -118,12 +146,20 @@ impl<'a> Messages<'a> {
     }
 
     /// The messages of a field that lists them.
-    pub(super) fn each(&mut self, place: &Place<'_>, name: &str) -> Result<Vec<MessageRef>, ImportError> {
+    pub(super) fn each(
+        &mut self,
+        place: &Place<'_>,
+        name: &str,
+    ) -> Result<Vec<MessageRef>, ImportError> {
         place.each(name, |item| self.at(&item))
     }
 
     /// The messages of a field that lists each once.
-    pub(super) fn unique(&mut self, place: &Place<'_>, name: &str) -> Result<Vec<MessageRef>, ImportError> {
+    pub(super) fn unique(
+        &mut self,
+        place: &Place<'_>,
+        name: &str,
+    ) -> Result<Vec<MessageRef>, ImportError> {
         let listed = self.each(place, name)?;
         Ok(self.keep_first(|| child(&place.pointer(), name), listed, |message| *message))
     }
@@ -177,34 +213,55 @@ pub(super) fn parse(place: &Place<'_>, names: &Names) -> Result<Message, ImportE
             meta.insert(name.into(), value.json()?);
         }
     }
-    let used: Vec<&str> = ALL.iter().filter_map(|names| first_name(place, names)).collect();
+    let used: Vec<&str> = ALL
+        .iter()
+        .filter_map(|names| first_name(place, names))
+        .collect();
     let idle = |name: &str| ALL.iter().any(|names| names.contains(&name)) && fields[name].is_null();
     for (name, value) in place.fields()? {
         if !used.contains(&name) && !idle(name) {
             meta.insert(name.into(), value.json()?);
         }
     }
-    let text = |names: &[&str]| first(place, names).map(|p| p.text().map(String::from)).transpose();
+    let text = |names: &[&str]| {
+        first(place, names)
+            .map(|p| p.text().map(String::from))
+            .transpose()
+    };
     let send_to = match first_name(place, SEND_TO) {
         Some(name) => place.texts(name)?.unwrap_or_default(),
         None => vec![TO_ALL.into()],
     };
     // Early versions of MetaGPT mean everybody by an empty text.
-    let send_to = if send_to == [""] { vec![TO_ALL.into()] } else { send_to };
+    let send_to = if send_to == [""] {
+        vec![TO_ALL.into()]
+    } else {
+        send_to
+    };
     let role = text(ROLE)?.unwrap_or_default();
     // Where the role says only whether a person or a model speaks, version 1.0 of MetaGPT says beside who it is.
-    let agent = place.get("metadata").and_then(|metadata| metadata.value().get("agent")?.as_str());
-    let sent_from = names.sender(&text(SENT_FROM)?.unwrap_or_default(), agent.unwrap_or(&role));
+    let agent = place
+        .get("metadata")
+        .and_then(|metadata| metadata.value().get("agent")?.as_str());
+    let sent_from = names.sender(
+        &text(SENT_FROM)?.unwrap_or_default(),
+        agent.unwrap_or(&role),
+    );
     Ok(Message {
         id: id(place)?.as_str().into(),
         content: text(CONTENT)?.unwrap_or_default(),
-        instruct: first(place, INSTRUCT).map(|p| instruct(&p, &mut meta)).transpose()?,
+        instruct: first(place, INSTRUCT)
+            .map(|p| instruct(&p, &mut meta))
+            .transpose()?,
         role,
         cause_by: names.label(&text(CAUSE_BY)?.unwrap_or_default()),
         sent_from,
         send_to,
         meta,
-        route: first_name(place, ROUTE).map(|name| place.each(name, hop)).transpose()?.unwrap_or_default(),
+        route: first_name(place, ROUTE)
+            .map(|name| place.each(name, hop))
+            .transpose()?
+            .unwrap_or_default(),
     })
 }
 
@@ -228,20 +285,31 @@ fn id(place: &Place<'_>) -> Result<String, ImportError> {
 }
 
 /// Structured content: a class with its value; else the value alone. What else it says is kept beside.
-fn instruct(place: &Place<'_>, meta: &mut BTreeMap<String, Json>) -> Result<Box<Instruct>, ImportError> {
+fn instruct(
+    place: &Place<'_>,
+    meta: &mut BTreeMap<String, Json>,
+) -> Result<Box<Instruct>, ImportError> {
     let Some(value) = place.value().get("value") else {
         return Ok(Instruct::untyped(place.json()?));
     };
-    let value = Place::root(value).json().map_err(|_| place.invalid("is nested too deep"))?;
+    let value = Place::root(value)
+        .json()
+        .map_err(|_| place.invalid("is nested too deep"))?;
     for (name, more) in place.fields()? {
         if !matches!(name, "class" | "value") {
             meta.insert(format!("{MORE}{name}"), more.json()?);
         }
     }
-    Ok(Box::new(Instruct { class: place.get_text("class")?, value }))
+    Ok(Box::new(Instruct {
+        class: place.get_text("class")?,
+        value,
+    }))
 }
 
 fn hop(place: Place<'_>) -> Result<Hop, ImportError> {
     place.object()?;
-    Ok(Hop { from: place.get_text("from")?, to: place.texts("to")?.unwrap_or_default() })
+    Ok(Hop {
+        from: place.get_text("from")?,
+        to: place.texts("to")?.unwrap_or_default(),
+    })
 }

@@ -31,7 +31,11 @@ pub(super) use unread::deliver as deliver_unread;
 pub(super) fn free_step<'a>(ids: impl Iterator<Item = &'a str>) -> u64 {
     let step = |id: &str| {
         let mut parts = id.splitn(3, '-');
-        let numbers = [parts.next()?.parse::<u32>().ok()?, parts.next()?.parse().ok()?, parts.next()?.parse().ok()?];
+        let numbers = [
+            parts.next()?.parse::<u32>().ok()?,
+            parts.next()?.parse().ok()?,
+            parts.next()?.parse().ok()?,
+        ];
         Some(u64::from(numbers[0]) + 1)
     };
     ids.filter_map(step).max().unwrap_or(0)
@@ -40,12 +44,19 @@ pub(super) fn free_step<'a>(ids: impl Iterator<Item = &'a str>) -> u64 {
 /// What the team has spent: MetaGPT keeps its accounts as a document in a text.
 pub(super) fn spent(file: &Place<'_>) -> Result<Option<Usd>, ImportError> {
     let context = file.get_object("context")?;
-    let Some(accounts) = context.as_ref().and_then(|context| context.get("cost_manager")) else { return Ok(None) };
+    let Some(accounts) = context
+        .as_ref()
+        .and_then(|context| context.get("cost_manager"))
+    else {
+        return Ok(None);
+    };
     match accounts.value() {
         Value::String(text) => {
             let invalid = |error| accounts.invalid(format!("holds no costs: {error}"));
             let document = parse::parse(text.as_bytes()).map_err(invalid)?;
-            Place::root(&document).dollars("total_cost").map_err(invalid)
+            Place::root(&document)
+                .dollars("total_cost")
+                .map_err(invalid)
         }
         _ => accounts.dollars("total_cost"),
     }
@@ -53,7 +64,9 @@ pub(super) fn spent(file: &Place<'_>) -> Result<Option<Usd>, ImportError> {
 
 /// Whether a role keeps what it has read.
 fn remembers(entry: &Place<'_>) -> bool {
-    entry.get("enable_memory").is_none_or(|enabled| enabled.value() != &Value::Bool(false))
+    entry
+        .get("enable_memory")
+        .is_none_or(|enabled| enabled.value() != &Value::Bool(false))
 }
 
 /// Gives a role back its unread mail and the work it was at.
@@ -63,7 +76,9 @@ pub(super) fn reopen(
     (step, state): (u64, &mut RoleState),
     messages: &mut Messages<'_>,
 ) -> Result<(), ImportError> {
-    let Some(rc) = place.get("rc") else { return Ok(()) };
+    let Some(rc) = place.get("rc") else {
+        return Ok(());
+    };
     if let Some(buffer) = rc.get("msg_buffer") {
         let listed = queue(&buffer, messages)?;
         let unread = messages.keep_first(|| buffer.pointer(), listed, |message| *message);
@@ -94,9 +109,9 @@ pub(super) fn reopen(
     if news.is_empty() {
         if at >= 0 {
             let name = &role.name;
-            messages
-                .repeats
-                .warn(format!("`{name}` stood at action {at}, but not on which message: it does not go on"));
+            messages.repeats.warn(format!(
+                "`{name}` stood at action {at}, but not on which message: it does not go on"
+            ));
         }
         return Ok(());
     }
@@ -106,7 +121,9 @@ pub(super) fn reopen(
     state.memory.retain(|id| !is_new.contains(id));
     state.latest = news.last().copied();
     let mut activation = Activation::open(step, news, role);
-    let at = u16::try_from(at).ok().filter(|at| usize::from(*at) < role.actions.len());
+    let at = u16::try_from(at)
+        .ok()
+        .filter(|at| usize::from(*at) < role.actions.len());
     match (role.react, at) {
         (React::ByOrder, Some(at)) => {
             activation.done = outputs(role, at, &mut state.memory, messages);
@@ -123,19 +140,36 @@ pub(super) fn reopen(
 }
 
 /// Takes what the actions before the one at `at` returned from the end of a role's memory, as far as it is there.
-fn outputs(role: &Role, at: u16, memory: &mut Vec<MessageRef>, messages: &Messages<'_>) -> Vec<Done> {
+fn outputs(
+    role: &Role,
+    at: u16,
+    memory: &mut Vec<MessageRef>,
+    messages: &Messages<'_>,
+) -> Vec<Done> {
     let is_output = |id: MessageRef, action: u16| {
         let message = messages.get(id);
-        let own = message.sent_from.is_empty() || messages.names().is_role(&role.name, &message.sent_from);
+        let own = message.sent_from.is_empty()
+            || messages.names().is_role(&role.name, &message.sent_from);
         own && message.cause_by == role.action(ActionId(action)).name
     };
     let earlier = (0..at).rev();
-    let count = memory.iter().rev().zip(earlier).take_while(|(id, action)| is_output(**id, *action)).count();
+    let count = memory
+        .iter()
+        .rev()
+        .zip(earlier)
+        .take_while(|(id, action)| is_output(**id, *action))
+        .count();
     let found = memory.split_off(memory.len() - count);
     let first = at - count as u16;
     let done = |(action, message): (u16, MessageRef)| Done {
-        work: Work::Act { action: ActionId(action), task: None },
-        output: Outgoing { message, addressed: Addressed::Open },
+        work: Work::Act {
+            action: ActionId(action),
+            task: None,
+        },
+        output: Outgoing {
+            message,
+            addressed: Addressed::Open,
+        },
         emissions: Vec::new(),
         writes: Vec::new(),
         tried: Default::default(),
@@ -152,11 +186,15 @@ fn queue(place: &Place<'_>, messages: &mut Messages<'_>) -> Result<Vec<MessageRe
             _ => place.items()?.map(|item| messages.at(&item)).collect(),
         };
     };
-    let unfold = |text: &str| parse::parse(text.as_bytes()).map_err(|e| place.invalid(format!("is no queue: {e}")));
+    let unfold = |text: &str| {
+        parse::parse(text.as_bytes()).map_err(|e| place.invalid(format!("is no queue: {e}")))
+    };
     if text.is_empty() {
         return Ok(Vec::new());
     }
-    let Value::Array(items) = unfold(text)? else { return Err(place.invalid("is no queue: it is not a list")) };
+    let Value::Array(items) = unfold(text)? else {
+        return Err(place.invalid("is no queue: it is not a list"));
+    };
     let mut found = Vec::new();
     for item in items {
         let item = match item {
@@ -164,7 +202,11 @@ fn queue(place: &Place<'_>, messages: &mut Messages<'_>) -> Result<Vec<MessageRe
             other => other,
         };
         let message = Place::root(&item);
-        found.push(messages.at(&message).map_err(|e| place.invalid(format!("is no queue: {e}")))?);
+        found.push(
+            messages
+                .at(&message)
+                .map_err(|e| place.invalid(format!("is no queue: {e}")))?,
+        );
     }
     Ok(found)
 }

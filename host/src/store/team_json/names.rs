@@ -23,7 +23,10 @@ pub(super) fn saved_name(team: &Team, slot: Slot) -> String {
     let role = team.role(slot.role);
     match slot.part {
         Part::Action(action) => saved_action(&role.name, &role.action(action).name),
-        Part::Think => saved_thinker(&role.name, role.actions.iter().map(|action| action.name.as_str())),
+        Part::Think => saved_thinker(
+            &role.name,
+            role.actions.iter().map(|action| action.name.as_str()),
+        ),
     }
 }
 
@@ -43,8 +46,14 @@ pub(super) fn work_name(work: Work) -> String {
         Work::Think { round } => format!("think/{round}"),
         Work::Plan => "plan".into(),
         Work::Answer => ANSWER.into(),
-        Work::Act { action: ActionId(index), task: None } => format!("act/{index}"),
-        Work::Act { action: ActionId(index), task: Some(task) } => format!("act/{index}/{task}"),
+        Work::Act {
+            action: ActionId(index),
+            task: None,
+        } => format!("act/{index}"),
+        Work::Act {
+            action: ActionId(index),
+            task: Some(task),
+        } => format!("act/{index}/{task}"),
     }
 }
 

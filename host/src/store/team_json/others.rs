@@ -29,7 +29,11 @@ fn message(id: &str, cause_by: &str, from: &str) -> Value {
 
 #[test]
 fn a_message_that_comes_in_names_its_recipients_as_one_that_goes_out_does() {
-    let sent_to = |line: &str| read_letter(line).map(|message| message.send_to).map_err(|error| error.to_string());
+    let sent_to = |line: &str| {
+        read_letter(line)
+            .map(|message| message.send_to)
+            .map_err(|error| error.to_string())
+    };
     let check = |line: &str, names: &[&str]| assert_eq!(sent_to(line).unwrap(), names, "{line}");
     check(r#"{"content":"x","to":["Q"]}"#, &["Q"]);
     check(r#"{"content":"x","to":"Q"}"#, &["Q"]);
@@ -37,8 +41,14 @@ fn a_message_that_comes_in_names_its_recipients_as_one_that_goes_out_does() {
     check(r#"{"content":"x","to":[],"send_to":["Q"]}"#, &["Q"]);
     check(r#"{"content":"x","to":null}"#, &["<all>"]);
     let both = sent_to(r#"{"content":"x","to":["Q"],"restricted_to":["<all>"]}"#);
-    assert_eq!(both.unwrap_err(), "`/to` names others than `restricted_to`; leave one of them out");
-    assert_eq!(sent_to("[1]").unwrap_err(), "it is a list, expected an object");
+    assert_eq!(
+        both.unwrap_err(),
+        "`/to` names others than `restricted_to`; leave one of them out"
+    );
+    assert_eq!(
+        sent_to("[1]").unwrap_err(),
+        "it is a list, expected an object"
+    );
 }
 
 #[test]
@@ -46,10 +56,18 @@ fn names_that_are_taken_are_passed_over_once() {
     // What takes a second would take an hour if each message looked through all that are taken.
     let count = 20_000;
     let taken = (count..2 * count).map(|n| json!({ "id": format!("imported-{n}"), "content": "" }));
-    let storage: Vec<Value> = taken.chain((0..count).map(|_| json!({ "content": "x" }))).collect();
-    let file = metagpt(json!({ "A": { "rc": { "memory": { "storage": storage } } }, "B/2": {}, "C": {}, "D": {} }));
+    let storage: Vec<Value> = taken
+        .chain((0..count).map(|_| json!({ "content": "x" })))
+        .collect();
+    let file = metagpt(
+        json!({ "A": { "rc": { "memory": { "storage": storage } } }, "B/2": {}, "C": {}, "D": {} }),
+    );
     let env = import(&team(), file.to_string().as_bytes()).unwrap();
-    let ids: std::collections::BTreeSet<&str> = env.messages.iter().map(|message| message.id.0.as_str()).collect();
+    let ids: std::collections::BTreeSet<&str> = env
+        .messages
+        .iter()
+        .map(|message| message.id.0.as_str())
+        .collect();
     assert_eq!((ids.len(), env.messages.len()), (2 * count, 2 * count));
 }
 
@@ -58,7 +76,8 @@ fn what_a_role_is_at_is_looked_for_once_however_much_it_is() {
     // The same.
     let (news, buffer) = (vec!["a"; 200_000], vec!["b"; 200_000]);
     let storage = [message("a", "q", "A"), message("b", "q", "A")];
-    let rc = json!({ "state": 0, "memory": { "storage": storage }, "news": news, "msg_buffer": buffer });
+    let rc =
+        json!({ "state": 0, "memory": { "storage": storage }, "news": news, "msg_buffer": buffer });
     let file = metagpt(json!({ "A": {}, "B/2": { "rc": rc }, "C": {}, "D": {} }));
     let env = import(&team(), file.to_string().as_bytes()).unwrap();
     let role = env.role(RoleId(1));
@@ -91,32 +110,70 @@ fn a_file_of_metagpts_own_is_gone_on_from() {
     let env = read(&file).unwrap();
     assert_eq!(env, read(&file).unwrap());
     assert!(env.run.0.starts_with("imported-"));
-    assert_eq!((env.idea.as_str(), env.budget), ("write a snake game", Some(Usd::from_dollars(10.0))));
-    let contents = |ids: Vec<_>| env.resolve(&ids).iter().map(|m| m.content.clone()).collect::<Vec<_>>();
+    assert_eq!(
+        (env.idea.as_str(), env.budget),
+        ("write a snake game", Some(Usd::from_dollars(10.0)))
+    );
+    let contents = |ids: Vec<_>| {
+        env.resolve(&ids)
+            .iter()
+            .map(|m| m.content.clone())
+            .collect::<Vec<_>>()
+    };
     let role = &env.roles[1];
     let activation = role.activation.as_ref().unwrap();
-    assert_eq!((activation.phase.clone(), activation.skipped, activation.done.len()), (Phase::Ready, 0, 1));
+    assert_eq!(
+        (
+            activation.phase.clone(),
+            activation.skipped,
+            activation.done.len()
+        ),
+        (Phase::Ready, 0, 1)
+    );
     assert_eq!(contents(activation.news.clone()), ["pkg.mod.q ran"]);
     assert_eq!(env.message(activation.news[0]).cause_by, "q");
-    assert_eq!(contents(role.mailbox.iter().map(|mail| mail.message).collect()), ["unread"]);
+    assert_eq!(
+        contents(role.mailbox.iter().map(|mail| mail.message).collect()),
+        ["unread"]
+    );
     assert_eq!(contents(role.memory.clone()), ["q ran"]);
-    assert_eq!(contents(env.memory(RoleId(1)).collect()), ["q ran", "x ran"]);
+    assert_eq!(
+        contents(env.memory(RoleId(1)).collect()),
+        ["q ran", "x ran"]
+    );
     assert!([0, 2, 3].iter().all(|i| env.roles[*i].activation.is_none()));
     // One id, two messages.
     assert_eq!(contents(env.roles[2].memory.clone()), ["q ran", "z ran"]);
     let written = again(&file);
-    assert_eq!(written.pointer("/env/roles/B~12/is_human"), Some(&json!(true)));
-    assert_eq!(written.pointer("/env/roles/B~12/actions/0/prefix"), Some(&json!("you are")));
+    assert_eq!(
+        written.pointer("/env/roles/B~12/is_human"),
+        Some(&json!(true))
+    );
+    assert_eq!(
+        written.pointer("/env/roles/B~12/actions/0/prefix"),
+        Some(&json!("you are"))
+    );
     assert_eq!(again(&written), written);
 
     let mut run = Run::on(env, &[]);
-    run.stepper.apply(&run.stepper.resumed(None, Default::default())).unwrap();
+    run.stepper
+        .apply(&run.stepper.resumed(None, Default::default()))
+        .unwrap();
     while run.advance() {}
     let ran = run.events.iter().find_map(|event| match event {
         Event::CallStarted { role, work, .. } => Some((*role, *work)),
         _ => None,
     });
-    assert_eq!(ran, Some((RoleId(1), Work::Act { action: ActionId(1), task: None })));
+    assert_eq!(
+        ran,
+        Some((
+            RoleId(1),
+            Work::Act {
+                action: ActionId(1),
+                task: None
+            }
+        ))
+    );
     assert_eq!(run.stepper.env().status, Status::Done);
 }
 
@@ -131,14 +188,29 @@ fn a_role_of_metagpts_without_its_earlier_outputs_skips_them() {
     let open = |env: Environment, role: usize| env.roles[role].activation.clone().unwrap();
     let activation = open(at("B/2", 2, json!([])).unwrap(), 1);
     assert_eq!((activation.skipped, activation.done.len()), (2, 0));
-    let activation = open(at("B/2", 2, json!([message("8", "x", "A"), message("9", "y", "B/2")])).unwrap(), 1);
+    let activation = open(
+        at(
+            "B/2",
+            2,
+            json!([message("8", "x", "A"), message("9", "y", "B/2")]),
+        )
+        .unwrap(),
+        1,
+    );
     assert_eq!((activation.skipped, activation.done.len()), (1, 1));
     assert_eq!(open(at("C", 1, json!([])).unwrap(), 2).choices, [1]);
-    assert_eq!(open(at("D", 1, json!([])).unwrap(), 3).work(team().role(RoleId(3))), Some(Work::Plan));
+    assert_eq!(
+        open(at("D", 1, json!([])).unwrap(), 3).work(team().role(RoleId(3))),
+        Some(Work::Plan)
+    );
     let handled = json!([message("1", "q", "A")]);
     assert_eq!(at("B/2", -1, handled).unwrap().roles[1].activation, None);
     let activation = open(at("B/2", -1, json!([])).unwrap(), 1);
-    assert_eq!((activation.skipped, activation.news.len()), (0, 1), "it failed before it began");
+    assert_eq!(
+        (activation.skipped, activation.news.len()),
+        (0, 1),
+        "it failed before it began"
+    );
     let error = at("B/2", 3, json!([])).unwrap_err().to_string();
     assert!(error.contains("`/env/roles/B~12/rc/state` is 3"), "{error}");
 }
@@ -152,9 +224,17 @@ fn new_messages_never_get_the_ids_of_old_ones() {
     let env = read(&metagpt(roles)).unwrap();
     assert_eq!(env.step, 5);
     let mut run = Run::on(env, &[]);
-    run.stepper.apply(&run.stepper.resumed(None, Default::default())).unwrap();
+    run.stepper
+        .apply(&run.stepper.resumed(None, Default::default()))
+        .unwrap();
     while run.advance() {}
-    let mut ids: Vec<_> = run.stepper.env().messages.iter().map(|message| message.id.clone()).collect();
+    let mut ids: Vec<_> = run
+        .stepper
+        .env()
+        .messages
+        .iter()
+        .map(|message| message.id.clone())
+        .collect();
     let count = ids.len();
     ids.sort();
     ids.dedup();
@@ -164,8 +244,13 @@ fn new_messages_never_get_the_ids_of_old_ones() {
 /// All pointers of a document.
 fn pointers(value: &Value, at: String, all: &mut Vec<String>) {
     match value {
-        Value::Array(list) => list.iter().enumerate().for_each(|(i, item)| pointers(item, format!("{at}/{i}"), all)),
-        Value::Object(map) => map.iter().for_each(|(name, item)| pointers(item, super::place::child(&at, name), all)),
+        Value::Array(list) => list
+            .iter()
+            .enumerate()
+            .for_each(|(i, item)| pointers(item, format!("{at}/{i}"), all)),
+        Value::Object(map) => map
+            .iter()
+            .for_each(|(name, item)| pointers(item, super::place::child(&at, name), all)),
         _ => {}
     }
     all.push(at);

@@ -30,9 +30,12 @@ pub(super) fn parse_letter(text: &str) -> Result<Value, ImportError> {
 
 fn parse_with(bytes: &[u8], non_finite: NonFinite) -> Result<Value, ImportError> {
     if bytes.len() as u64 > MAX_BYTES {
-        return Err(ImportError::TooLarge { bytes: bytes.len() as u64 });
+        return Err(ImportError::TooLarge {
+            bytes: bytes.len() as u64,
+        });
     }
-    let text = std::str::from_utf8(bytes).map_err(|e| ImportError::Syntax(format!("it is no text in UTF-8: {e}")))?;
+    let text = std::str::from_utf8(bytes)
+        .map_err(|e| ImportError::Syntax(format!("it is no text in UTF-8: {e}")))?;
     let parsed = foreign::parse(text, non_finite, |text| {
         let room = RefCell::new(Room::of(ROOM_BYTES));
         let mut parser = serde_json::Deserializer::from_str(text);
@@ -52,8 +55,16 @@ struct Bounded<'a> {
 }
 
 impl Bounded<'_> {
-    fn take<E: Error>(self, part: impl FnOnce(&mut Room) -> Result<(), JsonError>) -> Result<(), E> {
-        let large = |_| E::custom(format_args!("its values would take more than {} GiB", ROOM_BYTES >> 30));
+    fn take<E: Error>(
+        self,
+        part: impl FnOnce(&mut Room) -> Result<(), JsonError>,
+    ) -> Result<(), E> {
+        let large = |_| {
+            E::custom(format_args!(
+                "its values would take more than {} GiB",
+                ROOM_BYTES >> 30
+            ))
+        };
         part(&mut self.room.borrow_mut()).map_err(large)
     }
 }

@@ -52,7 +52,10 @@ impl<'a> Place<'a> {
 
     /// What is wrong here.
     pub(super) fn invalid(&self, what: impl Into<String>) -> ImportError {
-        ImportError::Invalid { pointer: self.pointer(), what: what.into() }
+        ImportError::Invalid {
+            pointer: self.pointer(),
+            what: what.into(),
+        }
     }
 
     fn wrong(&self, expected: &str) -> ImportError {
@@ -60,7 +63,10 @@ impl<'a> Place<'a> {
             Value::Null => "is null".into(),
             Value::Bool(value) => format!("is {value}"),
             Value::Number(value) => format!("is {value}"),
-            Value::String(text) => format!("is the text `{}`", text.chars().take(40).collect::<String>()),
+            Value::String(text) => format!(
+                "is the text `{}`",
+                text.chars().take(40).collect::<String>()
+            ),
             Value::Array(_) => "is a list".into(),
             Value::Object(_) => "is an object".into(),
         };
@@ -74,34 +80,59 @@ impl<'a> Place<'a> {
 
     /// What it holds, if it is an object.
     pub(super) fn object(&self) -> Read<&'a Map<String, Value>> {
-        self.value.as_object().ok_or_else(|| self.wrong("an object"))
+        self.value
+            .as_object()
+            .ok_or_else(|| self.wrong("an object"))
     }
 
     /// A field of an object that is there; none of anything else.
     pub(super) fn get<'b>(&'b self, name: &'b str) -> Option<Place<'b>> {
         let value = self.value.get(name).filter(|value| !value.is_null())?;
-        Some(Place { value, above: Some((self, Key::Name(name))) })
+        Some(Place {
+            value,
+            above: Some((self, Key::Name(name))),
+        })
     }
 
     /// A field that is an object, or missing.
     pub(super) fn get_object<'b>(&'b self, name: &'b str) -> Read<Option<Place<'b>>> {
-        self.get(name).map(|place| place.object().map(|_| place)).transpose()
+        self.get(name)
+            .map(|place| place.object().map(|_| place))
+            .transpose()
     }
 
     /// All fields of an object.
     pub(super) fn fields<'b>(&'b self) -> Read<impl Iterator<Item = (&'b str, Place<'b>)>> {
-        let field = |name: &'b String, value| (name.as_str(), Place { value, above: Some((self, Key::Name(name))) });
-        Ok(self.object()?.iter().map(move |(name, value)| field(name, value)))
+        let field = |name: &'b String, value| {
+            (
+                name.as_str(),
+                Place {
+                    value,
+                    above: Some((self, Key::Name(name))),
+                },
+            )
+        };
+        Ok(self
+            .object()?
+            .iter()
+            .map(move |(name, value)| field(name, value)))
     }
 
     /// All items of a list.
     pub(super) fn items<'b>(&'b self) -> Read<impl Iterator<Item = Place<'b>>> {
         let list = self.value.as_array().ok_or_else(|| self.wrong("a list"))?;
-        Ok(list.iter().enumerate().map(move |(i, value)| Place { value, above: Some((self, Key::Index(i))) }))
+        Ok(list.iter().enumerate().map(move |(i, value)| Place {
+            value,
+            above: Some((self, Key::Index(i))),
+        }))
     }
 
     /// Something of each item of a field that is a list; nothing when it is missing.
-    pub(super) fn each<T>(&self, name: &str, mut read: impl FnMut(Place<'_>) -> Read<T>) -> Read<Vec<T>> {
+    pub(super) fn each<T>(
+        &self,
+        name: &str,
+        mut read: impl FnMut(Place<'_>) -> Read<T>,
+    ) -> Read<Vec<T>> {
         match self.get(name) {
             Some(list) => list.items()?.map(&mut read).collect(),
             None => Ok(Vec::new()),
@@ -115,18 +146,29 @@ impl<'a> Place<'a> {
 
     /// A field that is a text; empty when it is missing.
     pub(super) fn get_text(&self, name: &str) -> Read<String> {
-        Ok(self.get(name).map(|place| place.text().map(String::from)).transpose()?.unwrap_or_default())
+        Ok(self
+            .get(name)
+            .map(|place| place.text().map(String::from))
+            .transpose()?
+            .unwrap_or_default())
     }
 
     /// A field that is one of several words.
     pub(super) fn word<T>(&self, name: &str, known: impl Fn(&str) -> Option<T>) -> Read<Option<T>> {
-        let read = |place: Place<'_>| known(place.text()?).ok_or_else(|| place.wrong("one of the words known here"));
+        let read = |place: Place<'_>| {
+            known(place.text()?).ok_or_else(|| place.wrong("one of the words known here"))
+        };
         self.get(name).map(read).transpose()
     }
 
     /// A field that is `true` or `false`; `false` when it is missing.
     pub(super) fn flag(&self, name: &str) -> Read<bool> {
-        let read = |place: Place<'_>| place.value.as_bool().ok_or_else(|| place.wrong("true or false"));
+        let read = |place: Place<'_>| {
+            place
+                .value
+                .as_bool()
+                .ok_or_else(|| place.wrong("true or false"))
+        };
         Ok(self.get(name).map(read).transpose()?.unwrap_or(false))
     }
 
@@ -141,14 +183,19 @@ impl<'a> Place<'a> {
     }
 
     fn up_to(&self, name: &str, max: u64) -> Read<u64> {
-        let Some(place) = self.get(name) else { return Ok(0) };
+        let Some(place) = self.get(name) else {
+            return Ok(0);
+        };
         let number = place.value.as_u64().filter(|number| *number <= max);
         number.ok_or_else(|| place.wrong(&format!("a whole number from 0 to {max}")))
     }
 
     /// The whole number it is, within these bounds.
     pub(super) fn whole(&self, from: i64, to: i64) -> Read<i64> {
-        let number = self.value.as_i64().filter(|number| (from..=to).contains(number));
+        let number = self
+            .value
+            .as_i64()
+            .filter(|number| (from..=to).contains(number));
         number.ok_or_else(|| self.wrong(&format!("a whole number from {from} to {to}")))
     }
 
@@ -156,7 +203,9 @@ impl<'a> Place<'a> {
     pub(super) fn dollars(&self, name: &str) -> Read<Option<Usd>> {
         let read = |place: Place<'_>| {
             let amount = place.value.as_f64().filter(|amount| *amount >= 0.0);
-            amount.map(Usd::from_dollars).ok_or_else(|| place.wrong("an amount of money"))
+            amount
+                .map(Usd::from_dollars)
+                .ok_or_else(|| place.wrong("an amount of money"))
         };
         self.get(name).map(read).transpose()
     }
@@ -182,7 +231,10 @@ impl<'a> Place<'a> {
     pub(super) fn texts(&self, name: &str) -> Read<Option<Vec<String>>> {
         let read = |place: Place<'_>| match place.value {
             Value::String(text) => Ok(vec![text.clone()]),
-            _ => place.items()?.map(|item| item.text().map(String::from)).collect(),
+            _ => place
+                .items()?
+                .map(|item| item.text().map(String::from))
+                .collect(),
         };
         self.get(name).map(read).transpose()
     }

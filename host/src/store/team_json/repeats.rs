@@ -37,7 +37,10 @@ impl Repeats {
                 0 => String::new(),
                 others => format!(", as well as {others} more"),
             };
-            self.warnings.push(format!("`{}` has {name} more than once{others}: each counts once", pointer()));
+            self.warnings.push(format!(
+                "`{}` has {name} more than once{others}: each counts once",
+                pointer()
+            ));
         }
         kept
     }
@@ -95,13 +98,20 @@ mod tests {
 
     #[test]
     fn what_a_list_has_twice_counts_once_and_the_operator_is_warned() {
-        let read = |file: &Value| import_with_warnings(&team(), file.to_string().as_bytes()).unwrap();
+        let read =
+            |file: &Value| import_with_warnings(&team(), file.to_string().as_bytes()).unwrap();
         let once = read(&full());
         assert_eq!(once.warnings, [""; 0]);
         for pointer in LISTS {
             let mut file = full();
-            let list = file.pointer_mut(pointer).and_then(Value::as_array_mut).unwrap_or_else(|| panic!("{pointer}"));
-            let first = list.first().unwrap_or_else(|| panic!("{pointer} is empty")).clone();
+            let list = file
+                .pointer_mut(pointer)
+                .and_then(Value::as_array_mut)
+                .unwrap_or_else(|| panic!("{pointer}"));
+            let first = list
+                .first()
+                .unwrap_or_else(|| panic!("{pointer} is empty"))
+                .clone();
             list.extend([first.clone(), first]);
             let twice = read(&file);
             assert_eq!(twice.env, once.env, "{pointer}");
@@ -117,8 +127,19 @@ mod tests {
     fn what_is_on_its_way_out_twice_goes_to_all_who_are_named() {
         let mut file = full();
         let second = json!({"message": "idea", "to": ["Y", "X"]});
-        file["strata"]["outbox"].as_array_mut().unwrap().push(second);
-        let env = import_with_warnings(&team(), file.to_string().as_bytes()).unwrap().env;
-        assert_eq!(env.outbox.iter().map(|outbound| outbound.to.join(" ")).collect::<Vec<_>>(), ["X Y"]);
+        file["strata"]["outbox"]
+            .as_array_mut()
+            .unwrap()
+            .push(second);
+        let env = import_with_warnings(&team(), file.to_string().as_bytes())
+            .unwrap()
+            .env;
+        assert_eq!(
+            env.outbox
+                .iter()
+                .map(|outbound| outbound.to.join(" "))
+                .collect::<Vec<_>>(),
+            ["X Y"]
+        );
     }
 }

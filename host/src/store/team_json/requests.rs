@@ -24,7 +24,11 @@ pub(super) fn write<'a>(team: &'a Team, env: &'a Environment) -> Vec<layout::Req
     env.requests().filter_map(one).collect()
 }
 
-fn layout_of<'a>(role: &'a Role, activation: &Activation, request: &'a Request) -> layout::Request<'a> {
+fn layout_of<'a>(
+    role: &'a Role,
+    activation: &Activation,
+    request: &'a Request,
+) -> layout::Request<'a> {
     let (index, action) = place_of(role, activation.work(role));
     layout::Request {
         id: &request.id.0,
@@ -49,11 +53,22 @@ pub(super) fn read(
 ) -> Result<Option<Request>, ImportError> {
     let read = |place: Place<'_>| {
         place.object()?;
-        if place.get_text("role")? == role.name { request(&place).map(Some) } else { Ok(None) }
+        if place.get_text("role")? == role.name {
+            request(&place).map(Some)
+        } else {
+            Ok(None)
+        }
     };
-    let found = strata.each("requests", read)?.into_iter().flatten().collect();
+    let found = strata
+        .each("requests", read)?
+        .into_iter()
+        .flatten()
+        .collect();
     let name = |_: &Request| format!("a request of role `{}`", role.name);
-    Ok(messages.repeats.keep_first(|| "/strata/requests".into(), found, |_| (), name).pop())
+    Ok(messages
+        .repeats
+        .keep_first(|| "/strata/requests".into(), found, |_| (), name)
+        .pop())
 }
 
 fn request(place: &Place<'_>) -> Result<Request, ImportError> {
@@ -64,7 +79,8 @@ fn request(place: &Place<'_>) -> Result<Request, ImportError> {
     let json = |name: &str| place.get(name).map(|value| value.json()).transpose();
     let expires = |place: Place<'_>| {
         let time: Result<jiff::Timestamp, _> = place.text()?.parse();
-        time.map(|time| time.as_millisecond()).map_err(|_| place.invalid("is no time, e.g. `2030-01-31T12:00:00Z`"))
+        time.map(|time| time.as_millisecond())
+            .map_err(|_| place.invalid("is no time, e.g. `2030-01-31T12:00:00Z`"))
     };
     Ok(Request {
         id: RequestId(id),

@@ -30,14 +30,25 @@ const ROLE: &[&str] = &[
     "recovered",
     "latest_observed_msg",
 ];
-const CONTEXT: &[&str] = &["memory", "state", "watch", "react_mode", "max_react_loop", "news", "msg_buffer"];
+const CONTEXT: &[&str] = &[
+    "memory",
+    "state",
+    "watch",
+    "react_mode",
+    "max_react_loop",
+    "news",
+    "msg_buffer",
+];
 const MEMORY: &[&str] = &["storage", "index", "ignore_id"];
 const ACTION: &[&str] = &["name"];
 
 /// Finds out which role each entry stands for: by its name, else by the key it has, else, where it has no name of its
 /// own or another program wrote it, by the other names it has. An entry of ours with a name stands for no role of another
 /// name, or a team with other roles would seem to fit.
-pub(super) fn find<'a>(team: &Team, file: &'a File<'a>) -> Result<BTreeMap<String, Place<'a>>, ImportError> {
+pub(super) fn find<'a>(
+    team: &Team,
+    file: &'a File<'a>,
+) -> Result<BTreeMap<String, Place<'a>>, ImportError> {
     let mut entries = Vec::new();
     for (key, place) in file.roles.fields()? {
         place.object()?;
@@ -45,7 +56,10 @@ pub(super) fn find<'a>(team: &Team, file: &'a File<'a>) -> Result<BTreeMap<Strin
         let role = team.roles.iter().find(|role| role.name == name);
         entries.push((key, place, role.map(|role| role.name.clone())));
     }
-    let taken: BTreeSet<String> = entries.iter().filter_map(|(_, _, name)| name.clone()).collect();
+    let taken: BTreeSet<String> = entries
+        .iter()
+        .filter_map(|(_, _, name)| name.clone())
+        .collect();
     let mut found = BTreeMap::new();
     for (key, place, by_name) in entries {
         let own = place.get_text("name")?;
@@ -53,15 +67,21 @@ pub(super) fn find<'a>(team: &Team, file: &'a File<'a>) -> Result<BTreeMap<Strin
             Some(name) => name,
             None => {
                 let foreign = file.strata.is_none() || own.is_empty();
-                let others = if foreign { metagpt::names_of_entry(&place)? } else { BTreeSet::new() };
+                let others = if foreign {
+                    metagpt::names_of_entry(&place)?
+                } else {
+                    BTreeSet::new()
+                };
                 let free = || team.roles.iter().filter(|role| !taken.contains(&role.name));
                 let by_key = free().find(|role| role.name == key);
                 let is_called = |role: &&Role| {
-                    let is = |name: &String| !name.is_empty() && (others.contains(name) || name == key);
+                    let is =
+                        |name: &String| !name.is_empty() && (others.contains(name) || name == key);
                     is(&role.name) || is(&role.profile) || role.addresses.iter().any(is)
                 };
                 let role = by_key.or_else(|| free().find(is_called).filter(|_| foreign));
-                role.map_or(if own.is_empty() { key } else { &own }, |role| &role.name).to_owned()
+                role.map_or(if own.is_empty() { key } else { &own }, |role| &role.name)
+                    .to_owned()
             }
         };
         if found.insert(name.clone(), place).is_some() {
@@ -83,11 +103,20 @@ pub(super) fn check_shape(
     let mut shape = saved.clone().unwrap_or_else(|| now.clone());
     shape.roles.retain(|role| found.contains_key(&role.name));
     for (name, place) in found {
-        let at = shape.roles.iter().position(|role| role.name == *name).unwrap_or_else(|| {
-            let empty = RoleShape { name: name.clone(), actions: vec![], watch: vec![], react: String::new() };
-            shape.roles.push(empty);
-            shape.roles.len() - 1
-        });
+        let at = shape
+            .roles
+            .iter()
+            .position(|role| role.name == *name)
+            .unwrap_or_else(|| {
+                let empty = RoleShape {
+                    name: name.clone(),
+                    actions: vec![],
+                    watch: vec![],
+                    react: String::new(),
+                };
+                shape.roles.push(empty);
+                shape.roles.len() - 1
+            });
         let role = team.roles.iter().find(|role| role.name == *name);
         match role.filter(|_| file.strata.is_none()) {
             Some(role) => see_foreign(role, place, names, &mut shape.roles[at])?,
@@ -95,7 +124,11 @@ pub(super) fn check_shape(
         }
     }
     let differences = shape.differences(&now);
-    if differences.is_empty() { Ok(()) } else { Err(ImportError::Misfit(differences)) }
+    if differences.is_empty() {
+        Ok(())
+    } else {
+        Err(ImportError::Misfit(differences))
+    }
 }
 
 /// Takes over what can be seen of a role's shape.
@@ -104,12 +137,18 @@ fn see(place: &Place<'_>, shape: &mut RoleShape) -> Result<(), ImportError> {
     if let Some(actions) = metagpt::actions_of_entry(place)? {
         shape.actions = actions.into_iter().map(usual).collect();
     }
-    let Some(rc) = place.get_object("rc")? else { return Ok(()) };
+    let Some(rc) = place.get_object("rc")? else {
+        return Ok(());
+    };
     if let Some(watch) = rc.texts("watch")? {
         shape.watch = sorted(watch);
     }
     let react = rc.get_text("react_mode")?;
-    let mode = if shape.react == HUMAN { mode(React::Human).0 } else { shape.react.split(' ').next().unwrap_or("") };
+    let mode = if shape.react == HUMAN {
+        mode(React::Human).0
+    } else {
+        shape.react.split(' ').next().unwrap_or("")
+    };
     if !react.is_empty() && mode != react {
         shape.react = react;
     }
@@ -119,20 +158,43 @@ fn see(place: &Place<'_>, shape: &mut RoleShape) -> Result<(), ImportError> {
 /// The same for a role of MetaGPT's. Actions and labels are compared by what the team calls them; empty lists say
 /// nothing. With one action MetaGPT never asks which is next, so that the mode says nothing, either; for a role that a
 /// person plays it saves actions and a mode as for any other.
-fn see_foreign(role: &Role, place: &Place<'_>, names: &Names, shape: &mut RoleShape) -> Result<(), ImportError> {
-    let actions = metagpt::actions_of_entry(place)?.filter(|actions| !actions.is_empty()).unwrap_or_default();
-    let is_human =
-        role.react == React::Human && place.get("is_human").is_some_and(|is| is.value() == &Value::Bool(true));
+fn see_foreign(
+    role: &Role,
+    place: &Place<'_>,
+    names: &Names,
+    shape: &mut RoleShape,
+) -> Result<(), ImportError> {
+    let actions = metagpt::actions_of_entry(place)?
+        .filter(|actions| !actions.is_empty())
+        .unwrap_or_default();
+    let is_human = role.react == React::Human
+        && place
+            .get("is_human")
+            .is_some_and(|is| is.value() == &Value::Bool(true));
     let before = metagpt::offset(role, actions.len());
     if !is_human && !actions.is_empty() {
-        let planner = role.actions.iter().take(before).map(|action| action.name.clone());
+        let planner = role
+            .actions
+            .iter()
+            .take(before)
+            .map(|action| action.name.clone());
         let called = |(i, known_as): (usize, &Vec<String>)| {
-            let own = role.actions.get(before + i).filter(|action| known_as.contains(&action.name));
-            own.map_or_else(|| known_as.first().cloned().unwrap_or_default(), |action| action.name.clone())
+            let own = role
+                .actions
+                .get(before + i)
+                .filter(|action| known_as.contains(&action.name));
+            own.map_or_else(
+                || known_as.first().cloned().unwrap_or_default(),
+                |action| action.name.clone(),
+            )
         };
-        shape.actions = planner.chain(actions.iter().enumerate().map(called)).collect();
+        shape.actions = planner
+            .chain(actions.iter().enumerate().map(called))
+            .collect();
     }
-    let Some(rc) = place.get_object("rc")? else { return Ok(()) };
+    let Some(rc) = place.get_object("rc")? else {
+        return Ok(());
+    };
     if let Some(watch) = rc.texts("watch")?.filter(|watch| !watch.is_empty()) {
         shape.watch = sorted(watch.iter().map(|label| names.label(label)).collect());
     }
@@ -164,21 +226,37 @@ pub(super) fn read(
     {
         state.memory = messages.unique(&memory, "storage")?;
     }
-    state.latest = place.get("latest_observed_msg").map(|latest| messages.at(&latest)).transpose()?;
-    let Some(strata) = strata else { return Ok(state) };
+    state.latest = place
+        .get("latest_observed_msg")
+        .map(|latest| messages.at(&latest))
+        .transpose()?;
+    let Some(strata) = strata else {
+        return Ok(state);
+    };
     state.mailbox = mailbox(role, strata, messages)?;
     let open = strata.get_object("open")?;
     let open = open.as_ref().and_then(|open| open.get(&role.name));
-    let mut activation = open.map(|open| activation::read(role, &open, strata, messages)).transpose()?;
+    let mut activation = open
+        .map(|open| activation::read(role, &open, strata, messages))
+        .transpose()?;
     // The buffer holds the mail that the role took and the mail it has not looked at; somebody may have edited it.
-    if let Some(activation) = activation.as_mut().filter(|_| strata.get("buffers").is_some()) {
+    if let Some(activation) = activation
+        .as_mut()
+        .filter(|_| strata.get("buffers").is_some())
+    {
         // Once each: what a role is at may come to it again, out of a join.
         activation.news = taken(&mut state.mailbox, &activation.news);
     }
     let buffer = || child("/strata/buffers", &role.name);
     state.mailbox = messages.keep_first(buffer, state.mailbox, |mail| mail.message);
-    let Some(activation) = activation else { return Ok(state) };
-    let done: BTreeSet<_> = activation.done.iter().map(|done| done.output.message).collect();
+    let Some(activation) = activation else {
+        return Ok(state);
+    };
+    let done: BTreeSet<_> = activation
+        .done
+        .iter()
+        .map(|done| done.output.message)
+        .collect();
     state.memory.retain(|id| !done.contains(id));
     // Without the mail it was about there is no work.
     state.activation = Some(activation).filter(|activation| !activation.news.is_empty());
@@ -188,7 +266,11 @@ pub(super) fn read(
 /// Takes messages out of a mailbox, as often as both have them. Those that were there.
 fn taken(mailbox: &mut Vec<Mail>, wanted: &[MessageRef]) -> Vec<MessageRef> {
     let mut there = counted(mailbox.iter().map(|mail| mail.message));
-    let found: Vec<_> = wanted.iter().copied().filter(|message| take_one(&mut there, *message)).collect();
+    let found: Vec<_> = wanted
+        .iter()
+        .copied()
+        .filter(|message| take_one(&mut there, *message))
+        .collect();
     let mut left = counted(found.iter().copied());
     mailbox.retain(|mail| !take_one(&mut left, mail.message));
     found
@@ -208,24 +290,54 @@ fn take_one(counts: &mut BTreeMap<MessageRef, usize>, message: MessageRef) -> bo
 }
 
 /// The mail of a role: that it took, then that it has not looked at.
-fn mailbox(role: &Role, strata: &Place<'_>, messages: &mut Messages<'_>) -> Result<Vec<Mail>, ImportError> {
+fn mailbox(
+    role: &Role,
+    strata: &Place<'_>,
+    messages: &mut Messages<'_>,
+) -> Result<Vec<Mail>, ImportError> {
     let lists = |name| strata.get_object(name);
-    let buffer = lists("buffers")?.map_or(Ok(Vec::new()), |lists| messages.each(&lists, &role.name))?;
-    let alone = lists("each")?.map_or(Ok(Vec::new()), |lists| messages.unique(&lists, &role.name))?;
+    let buffer =
+        lists("buffers")?.map_or(Ok(Vec::new()), |lists| messages.each(&lists, &role.name))?;
+    let alone =
+        lists("each")?.map_or(Ok(Vec::new()), |lists| messages.unique(&lists, &role.name))?;
     let alone: BTreeSet<_> = alone.into_iter().collect();
-    let deliver = |id| if alone.contains(&id) { Deliver::Each } else { Deliver::Batch };
-    Ok(buffer.into_iter().map(|message| Mail { message, deliver: deliver(message) }).collect())
+    let deliver = |id| {
+        if alone.contains(&id) {
+            Deliver::Each
+        } else {
+            Deliver::Batch
+        }
+    };
+    Ok(buffer
+        .into_iter()
+        .map(|message| Mail {
+            message,
+            deliver: deliver(message),
+        })
+        .collect())
 }
 
 /// Keeps what is not understood.
-pub(super) fn unknown(role: &Role, place: &Place<'_>, at: &str, foreign: &mut Foreign) -> Result<(), ImportError> {
+pub(super) fn unknown(
+    role: &Role,
+    place: &Place<'_>,
+    at: &str,
+    foreign: &mut Foreign,
+) -> Result<(), ImportError> {
     keep(place, at, ROLE, foreign)?;
     // What we write there ourselves when nobody says otherwise.
-    let human = if role.react == React::Human { "true" } else { "false" };
+    let human = if role.react == React::Human {
+        "true"
+    } else {
+        "false"
+    };
     let ours = [("is_human", human), ("role_id", "\"\"")];
     for (name, value) in ours {
         let at = format!("{at}/{name}");
-        if foreign.get(&at).is_some_and(|found| [value, "null"].contains(&found.as_str())) {
+        if foreign
+            .get(&at)
+            .is_some_and(|found| [value, "null"].contains(&found.as_str()))
+        {
             foreign.remove(&at);
         }
     }

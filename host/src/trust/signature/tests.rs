@@ -50,9 +50,17 @@ fn only_bytes_that_a_trusted_key_has_signed_pass() {
             (Ok(()), Ok(())) => {}
             (Err(why), Err(expected)) => {
                 let why = why.to_string();
-                let named = ["a.wasm`", "sha256 `d1`"].iter().chain(expected).find(|part| !why.contains(**part));
+                let named = ["a.wasm`", "sha256 `d1`"]
+                    .iter()
+                    .chain(expected)
+                    .find(|part| !why.contains(**part));
                 assert_eq!(named, None, "{why}");
-                assert!(keys.0.iter().all(|key| why.contains(&format!("`{}`", key.id))), "{why}");
+                assert!(
+                    keys.0
+                        .iter()
+                        .all(|key| why.contains(&format!("`{}`", key.id))),
+                    "{why}"
+                );
             }
             (got, expected) => panic!("{got:?}, expected {expected:?}"),
         }
@@ -61,17 +69,37 @@ fn only_bytes_that_a_trusted_key_has_signed_pass() {
     check(&[THEIR_KEY, OUR_KEY], Some(OURS), Ok(()));
     check(&[THEIR_KEY, OUR_KEY], Some(THEIRS), Ok(()));
     check(&[], None, Ok(()));
-    check(&[OUR_KEY], Some(THEIRS), Err(&["signed with the key", THEIR_ID]));
-    check(&[THEIR_KEY], Some(OURS), Err(&["signed with the key", OUR_ID]));
-    check(&[THEIR_KEY, OUR_KEY], None, Err(&["there is no signature `"]));
+    check(
+        &[OUR_KEY],
+        Some(THEIRS),
+        Err(&["signed with the key", THEIR_ID]),
+    );
+    check(
+        &[THEIR_KEY],
+        Some(OURS),
+        Err(&["signed with the key", OUR_ID]),
+    );
+    check(
+        &[THEIR_KEY, OUR_KEY],
+        None,
+        Err(&["there is no signature `"]),
+    );
     check(&[OUR_KEY], Some(""), Err(&["cannot be read"]));
-    check(&[OUR_KEY], Some(&"x".repeat(1 << 20)), Err(&["cannot be read"]));
+    check(
+        &[OUR_KEY],
+        Some(&"x".repeat(1 << 20)),
+        Err(&["cannot be read"]),
+    );
     let wrong: &[&str] = &[OUR_ID, "was made for other bytes, or not with that key"];
     check(&[OUR_KEY], Some(OURS_OF_OTHER_BYTES), Err(wrong));
     check(&[OUR_KEY], Some(&forged(b"ED")), Err(wrong));
     check(&[OUR_KEY], Some(&forged(b"Ed")), Err(&["old format"]));
     // What was signed beside the bytes counts as well.
-    check(&[OUR_KEY], Some(&OURS.replace("trusted comment: of", "trusted comment: not of")), Err(wrong));
+    check(
+        &[OUR_KEY],
+        Some(&OURS.replace("trusted comment: of", "trusted comment: not of")),
+        Err(wrong),
+    );
 }
 
 #[test]

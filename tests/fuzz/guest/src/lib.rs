@@ -13,8 +13,8 @@ use strata_action::environment::Emission;
 use strata_action::human::Question;
 use strata_action::llm::{ChatMessage, Request, Speaker, Tool, ToolCall};
 use strata_action::{
-    Action, Context, Failure, FailureKind, Hop, Output, action, clock, env, environment, files, http, llm, log, memory,
-    random, secrets, state,
+    Action, Context, Failure, FailureKind, Hop, Output, action, clock, env, environment, files,
+    http, llm, log, memory, random, secrets, state,
 };
 
 /// The most calls of one attempt. More of the same is another limit's business.
@@ -41,7 +41,10 @@ impl Action for Guest {
             call(which, &mut spell);
         }
         match spell.byte() % 4 {
-            0 => Err(Failure { kind: kind(&mut spell), message: spell.text() }),
+            0 => Err(Failure {
+                kind: kind(&mut spell),
+                message: spell.text(),
+            }),
             _ => Ok(output(&mut spell)),
         }
     }
@@ -91,7 +94,10 @@ fn kind(spell: &mut Spell<'_>) -> FailureKind {
 }
 
 fn hop(spell: &mut Spell<'_>) -> Hop {
-    Hop { from: spell.text(), to: spell.list(Spell::text) }
+    Hop {
+        from: spell.text(),
+        to: spell.list(Spell::text),
+    }
 }
 
 fn emission(spell: &mut Spell<'_>) -> Emission {
@@ -127,7 +133,10 @@ fn exchange(spell: &mut Spell<'_>) -> http::Request {
     http::Request {
         method: spell.method(),
         url: spell.url(),
-        headers: spell.list(|spell| http::Header { name: spell.text(), value: spell.text() }),
+        headers: spell.list(|spell| http::Header {
+            name: spell.text(),
+            value: spell.text(),
+        }),
         body: spell.maybe(|spell| spell.text().into_bytes()),
         secrets: spell.list(Spell::text),
         timeout_ms: spell.maybe(Spell::number),
@@ -142,12 +151,25 @@ fn turn(spell: &mut Spell<'_>) -> ChatMessage {
         2 => Speaker::Assistant,
         _ => Speaker::Tool,
     };
-    let call = |spell: &mut Spell<'_>| ToolCall { id: spell.text(), name: spell.text(), arguments: spell.json() };
-    ChatMessage { speaker, content: spell.text(), tool_calls: spell.list(call), tool_call_id: spell.maybe(Spell::text) }
+    let call = |spell: &mut Spell<'_>| ToolCall {
+        id: spell.text(),
+        name: spell.text(),
+        arguments: spell.json(),
+    };
+    ChatMessage {
+        speaker,
+        content: spell.text(),
+        tool_calls: spell.list(call),
+        tool_call_id: spell.maybe(Spell::text),
+    }
 }
 
 fn request(spell: &mut Spell<'_>) -> Request {
-    let tool = |spell: &mut Spell<'_>| Tool { name: spell.text(), description: spell.text(), parameters: spell.json() };
+    let tool = |spell: &mut Spell<'_>| Tool {
+        name: spell.text(),
+        description: spell.text(),
+        parameters: spell.json(),
+    };
     Request {
         model: spell.maybe(Spell::text),
         messages: spell.list(turn),

@@ -49,7 +49,9 @@ impl<'a> Spell<'a> {
     pub fn text(&mut self) -> String {
         let length = usize::from(self.byte());
         match length {
-            0..64 => (0..length % 4).map(|_| WORDS[usize::from(self.byte()) % WORDS.len()]).collect(),
+            0..64 => (0..length % 4)
+                .map(|_| WORDS[usize::from(self.byte()) % WORDS.len()])
+                .collect(),
             64..250 => String::from_utf8_lossy(self.take(length - 64)).into_owned(),
             _ => self.text_of_bytes().repeat(1 << (length - 240)),
         }

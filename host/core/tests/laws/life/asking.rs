@@ -32,16 +32,28 @@ impl Life {
         let mut recorded = call.recorded.clone();
         let questions = self.script.questions(self.people.asked, call);
         for (before, question) in (0..).zip(questions) {
-            let id = self.stepper.request_id(call.role, before).expect("a running call");
+            let id = self
+                .stepper
+                .request_id(call.role, before)
+                .expect("a running call");
             let request = self.script.request(id, &question);
-            let known = |call: &HostCall| call.kind == HostCallKind::Human && call.request == request.call;
+            let known =
+                |call: &HostCall| call.kind == HostCallKind::Human && call.request == request.call;
             let Some(at) = recorded.iter().position(known) else {
-                let event = self.stepper.request_opened(call.role, request).expect("a running call");
+                let event = self
+                    .stepper
+                    .request_opened(call.role, request)
+                    .expect("a running call");
                 self.record(event);
                 return false;
             };
             let answer = recorded.remove(at);
-            assert_eq!(Answer::recorded(&answer.response).as_ref().and_then(Answer::value), request.default.as_ref());
+            assert_eq!(
+                Answer::recorded(&answer.response)
+                    .as_ref()
+                    .and_then(Answer::value),
+                request.default.as_ref()
+            );
             self.record(Event::HostCalled {
                 role: call.role,
                 work: call.work,
@@ -55,16 +67,28 @@ impl Life {
 
     /// People answer: one question where they do so at any time, else all.
     pub(super) fn hear(&mut self) {
-        let mut open: Vec<(RoleId, Request)> = self.env().requests().map(|(id, r)| (id, r.clone())).collect();
+        let mut open: Vec<(RoleId, Request)> = self
+            .env()
+            .requests()
+            .map(|(id, r)| (id, r.clone()))
+            .collect();
         while !open.is_empty() {
             let (role, request) = open.swap_remove(self.dice.below(open.len()));
-            let given = || self.script.request(request.id.clone(), &request.call).default.expect("a default");
+            let given = || {
+                self.script
+                    .request(request.id.clone(), &request.call)
+                    .default
+                    .expect("a default")
+            };
             let answer = if request.default.is_some() && self.dice.chance(20) {
                 request.lapse()
             } else {
                 Answer::Given(given())
             };
-            let event = self.stepper.request_answered(role, answer).expect("an open request");
+            let event = self
+                .stepper
+                .request_answered(role, answer)
+                .expect("an open request");
             self.record(event);
             if self.people.patience == Patience::AnyTime {
                 return;

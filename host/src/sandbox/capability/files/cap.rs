@@ -31,7 +31,12 @@ impl Cap {
     /// For all staged directories together.
     pub(super) fn of_all(path: &Path, opened: &Opened, limit: u64) -> Self {
         let (root, opened) = (Arc::new(Root::new(path.into())), opened.clone());
-        Self { root, opened, limit, one: None }
+        Self {
+            root,
+            opened,
+            limit,
+            one: None,
+        }
     }
 
     /// For one of them. One that holds more than is granted already may still be changed, and not grow.
@@ -42,12 +47,19 @@ impl Cap {
     ) -> io::Result<Self> {
         let limit = granted.max(copy.held()?);
         let one = Some((number, guest.into()));
-        Ok(Self { root: Arc::clone(copy), opened: opened.clone(), limit, one })
+        Ok(Self {
+            root: Arc::clone(copy),
+            opened: opened.clone(),
+            limit,
+            one,
+        })
     }
 
     /// What is removed meanwhile is missed rather than counted twice: it is counted the next time.
     fn held(&self) -> io::Result<u64> {
-        let removed = self.opened.removed(self.one.as_ref().map(|(number, _)| *number));
+        let removed = self
+            .opened
+            .removed(self.one.as_ref().map(|(number, _)| *number));
         Ok(self.root.held()?.saturating_add(removed))
     }
 
@@ -60,8 +72,14 @@ impl Cap {
     /// each time.
     fn overflown(&self) -> Option<FilesFault> {
         self.excess()?;
-        let why = format!("ended as the directory came to hold more than {}", bytes(self.limit));
-        Some(FilesFault { cause: FaultCause::DirectoryOverflow, ..self.fault(&why) })
+        let why = format!(
+            "ended as the directory came to hold more than {}",
+            bytes(self.limit)
+        );
+        Some(FilesFault {
+            cause: FaultCause::DirectoryOverflow,
+            ..self.fault(&why)
+        })
     }
 
     /// By how much it holds too much, in words.
@@ -89,7 +107,8 @@ pub(super) async fn overflow(caps: Vec<Cap>) -> FilesFault {
     loop {
         tokio::time::sleep(LOOK).await;
         let look = caps.clone();
-        let broken = tokio::task::spawn_blocking(move || look.iter().find_map(Cap::overflown)).await;
+        let broken =
+            tokio::task::spawn_blocking(move || look.iter().find_map(Cap::overflown)).await;
         if let Ok(Some(why)) = broken {
             return why;
         }

@@ -51,12 +51,20 @@ impl Root {
 
     /// The same without what the host saves there.
     pub(super) fn without(host: PathBuf, own: Own) -> Self {
-        Self { host, dir: OnceLock::new(), counted: OnceLock::new(), own, own_place: OnceLock::new() }
+        Self {
+            host,
+            dir: OnceLock::new(),
+            counted: OnceLock::new(),
+            own,
+            own_place: OnceLock::new(),
+        }
     }
 
     /// Where in it the host saves something itself.
     fn own_place(&self) -> Option<&Path> {
-        self.own_place.get_or_init(|| self.own.inside(&self.host)).as_deref()
+        self.own_place
+            .get_or_init(|| self.own.inside(&self.host))
+            .as_deref()
     }
 
     /// Whether something of the host's own lies in it.
@@ -127,7 +135,10 @@ impl Root {
 
     /// The directory that a place lies in, and its name there. The directory itself has none.
     fn above<'a>(&self, inside: &'a Path) -> io::Result<(Dir, &'a Path)> {
-        let name = inside.file_name().map(Path::new).ok_or(io::ErrorKind::InvalidInput)?;
+        let name = inside
+            .file_name()
+            .map(Path::new)
+            .ok_or(io::ErrorKind::InvalidInput)?;
         Ok((self.dir(inside.parent().unwrap_or(Path::new("")))?, name))
     }
 
@@ -195,10 +206,14 @@ impl Root {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
         if !file.metadata()?.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "it is not a regular file",
+            ));
         }
         let mut content = Vec::new();
-        file.take(limit.saturating_add(1)).read_to_end(&mut content)?;
+        file.take(limit.saturating_add(1))
+            .read_to_end(&mut content)?;
         Ok((content.len() as u64 <= limit).then_some(content))
     }
 
@@ -214,8 +229,14 @@ impl Root {
                 break;
             }
             let entry = entry?;
-            let (Ok(name), kind) = (entry.file_name().into_string(), entry.file_type()?) else { continue };
-            if partial::is_partial(&name) || self.own_place().is_some_and(|own| own == inside.join(&name)) {
+            let (Ok(name), kind) = (entry.file_name().into_string(), entry.file_type()?) else {
+                continue;
+            };
+            if partial::is_partial(&name)
+                || self
+                    .own_place()
+                    .is_some_and(|own| own == inside.join(&name))
+            {
                 continue;
             }
             let found = match kind.is_file() {
@@ -237,7 +258,10 @@ impl Root {
     pub(super) fn put(&self, inside: &Path, content: &[u8]) -> io::Result<()> {
         self.make(inside.parent().unwrap_or(Path::new("")))?;
         let (dir, name) = self.above(inside)?;
-        let Partial { name: beside, mut file } = Partial::beside(&dir, name)?;
+        let Partial {
+            name: beside,
+            mut file,
+        } = Partial::beside(&dir, name)?;
         let written = (|| {
             // Who may read it, or run it, stays as it is.
             if let Ok(meta) = dir.symlink_metadata(name)
@@ -301,10 +325,14 @@ impl Root {
         let (dir, old) = self.above(inside)?;
         match renameat_with(&dir, old, &dir, name, RenameFlags::NOREPLACE) {
             // Not every file system can tell.
-            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => match found_in(&dir, Path::new(name)) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => dir.rename(old, &dir, name)?,
-                found => return found.and(Err(io::ErrorKind::AlreadyExists.into())),
-            },
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                match found_in(&dir, Path::new(name)) {
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                        dir.rename(old, &dir, name)?
+                    }
+                    found => return found.and(Err(io::ErrorKind::AlreadyExists.into())),
+                }
+            }
             renamed => renamed?,
         }
         sync(&dir)
@@ -314,7 +342,12 @@ impl Root {
 /// A directory in another one, and not what a link leads to.
 pub(super) fn down(dir: &Dir, name: &OsStr) -> io::Result<Dir> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
-    Ok(Dir::from_std_file(File::from(openat(dir, name, flags, Mode::empty())?)))
+    Ok(Dir::from_std_file(File::from(openat(
+        dir,
+        name,
+        flags,
+        Mode::empty(),
+    )?)))
 }
 
 fn found_in(dir: &Dir, name: &Path) -> io::Result<Found> {
@@ -327,9 +360,17 @@ fn found_in(dir: &Dir, name: &Path) -> io::Result<Found> {
 }
 
 fn found_file(dir: &Dir, name: &Path) -> io::Result<Found> {
-    let meta = openat(dir, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    let meta = openat(
+        dir,
+        name,
+        OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
     let meta = File::from(meta).metadata()?;
-    Ok(Found::File { bytes: meta.len(), stamp: (meta.ino(), meta.mtime(), meta.mtime_nsec()) })
+    Ok(Found::File {
+        bytes: meta.len(),
+        stamp: (meta.ino(), meta.mtime(), meta.mtime_nsec()),
+    })
 }
 
 fn sync(dir: &Dir) -> io::Result<()> {

@@ -25,7 +25,9 @@ struct List {
 
 impl List {
     fn find(&self, file: &Arc<File>) -> Option<&Open> {
-        self.open.iter().find(|open| std::ptr::eq(open.file.as_ptr(), Arc::as_ptr(file)))
+        self.open
+            .iter()
+            .find(|open| std::ptr::eq(open.file.as_ptr(), Arc::as_ptr(file)))
     }
 }
 
@@ -55,7 +57,9 @@ impl Spot {
         let mut way = vec![self];
         for component in Path::new(path).components() {
             match component {
-                Component::Normal(name) => way.push(way[way.len() - 1].below(name.as_encoded_bytes())),
+                Component::Normal(name) => {
+                    way.push(way[way.len() - 1].below(name.as_encoded_bytes()))
+                }
                 Component::ParentDir if way.len() > 1 => drop(way.pop()),
                 _ => {}
             }
@@ -91,16 +95,32 @@ impl Opened {
     pub(in crate::sandbox) fn grant(&self, directory: &Arc<File>, name: &str) {
         let mut list = self.list();
         // Those that are not staged are not written.
-        let below = directory.metadata().ok().and_then(|meta| list.staged.iter().position(|s| *s == node(&meta)));
-        list.open.push(Open { file: Arc::downgrade(directory), below, at: Spot::of(name) });
+        let below = directory
+            .metadata()
+            .ok()
+            .and_then(|meta| list.staged.iter().position(|s| *s == node(&meta)));
+        list.open.push(Open {
+            file: Arc::downgrade(directory),
+            below,
+            at: Spot::of(name),
+        });
         list.granted += 1;
     }
 
     /// Something was opened in a directory, by this path from there.
     pub(in crate::sandbox) fn add(&self, directory: &Arc<File>, path: &str, file: &Arc<File>) {
         let mut list = self.list();
-        let Some((below, at)) = list.find(directory).map(|open| (open.below, open.at.at(path))) else { return };
-        list.open.push(Open { file: Arc::downgrade(file), below, at });
+        let Some((below, at)) = list
+            .find(directory)
+            .map(|open| (open.below, open.at.at(path)))
+        else {
+            return;
+        };
+        list.open.push(Open {
+            file: Arc::downgrade(file),
+            below,
+            at,
+        });
     }
 
     /// How many files and directories are open beside those that were granted.
@@ -119,11 +139,13 @@ impl Opened {
     pub(super) fn removed(&self, below: Option<usize>) -> u64 {
         let mut list = self.list();
         list.open.retain(|open| open.file.strong_count() > 0);
-        let wanted = |open: &&Open| open.below.is_some() && (below.is_none() || below == open.below);
+        let wanted =
+            |open: &&Open| open.below.is_some() && (below.is_none() || below == open.below);
         let open = list.open.iter().filter(wanted);
         let files = open.filter_map(|open| open.file.upgrade()?.metadata().ok());
         let mut seen = BTreeSet::new();
-        let removed = files.filter(|meta| meta.is_file() && meta.nlink() == 0 && seen.insert(node(meta)));
+        let removed =
+            files.filter(|meta| meta.is_file() && meta.nlink() == 0 && seen.insert(node(meta)));
         removed.map(|meta| meta.len()).fold(0, u64::saturating_add)
     }
 }
@@ -139,7 +161,11 @@ mod tests {
     #[test]
     fn a_spot_is_the_same_by_whichever_way_it_is_reached_from_a_directory() {
         let check = |path: &str, same: &str| {
-            assert_eq!(Spot::of("/out").at(path), Spot::of("/out").at("a").at(same), "{path}");
+            assert_eq!(
+                Spot::of("/out").at(path),
+                Spot::of("/out").at("a").at(same),
+                "{path}"
+            );
         };
         check("a/b", "b");
         check("./a//b/", "b");

@@ -35,7 +35,9 @@ impl Own {
 
     /// Whether what was opened is part of it, by whatever name it was found.
     pub(in crate::sandbox) fn has(&self, opened: &File) -> bool {
-        let Some(storage) = self.0.as_deref() else { return false };
+        let Some(storage) = self.0.as_deref() else {
+            return false;
+        };
         // Where the system tells what is open.
         let named = fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd()));
         named.is_ok_and(|path| path.starts_with(storage)) || has_node(storage, opened)
@@ -44,8 +46,12 @@ impl Own {
 
 /// Whether this is a file in a directory, perhaps under another name.
 fn has_node(directory: &Path, opened: &File) -> bool {
-    let Ok(meta) = opened.metadata() else { return false };
+    let Ok(meta) = opened.metadata() else {
+        return false;
+    };
     let node = (meta.dev(), meta.ino());
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.metadata().ok()).any(|meta| (meta.dev(), meta.ino()) == node)
+    entries
+        .filter_map(|entry| entry.metadata().ok())
+        .any(|meta| (meta.dev(), meta.ino()) == node)
 }

@@ -30,7 +30,11 @@ impl Partial {
     pub(super) fn beside(dir: &Dir, name: &Path) -> io::Result<Self> {
         let stem = stem_of(name);
         for n in 0..WRITERS {
-            let name = if n == 0 { format!("{stem}{END}") } else { format!("{stem}-{n}{END}") };
+            let name = if n == 0 {
+                format!("{stem}{END}")
+            } else {
+                format!("{stem}-{n}{END}")
+            };
             if let Some(file) = make(dir, &name)? {
                 return Ok(Self { name, file });
             }
@@ -41,25 +45,37 @@ impl Partial {
 
 /// Whether a file of this name is one of these.
 pub(super) fn is_partial(name: &str) -> bool {
-    let Some(stem) = name.strip_suffix(END).and_then(|stem| stem.strip_prefix('.')) else { return false };
+    let Some(stem) = name
+        .strip_suffix(END)
+        .and_then(|stem| stem.strip_prefix('.'))
+    else {
+        return false;
+    };
     let (digits, n) = stem.split_once('-').unwrap_or((stem, "0"));
-    digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) && n.parse::<u32>().is_ok()
+    digits.len() == DIGITS
+        && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+        && n.parse::<u32>().is_ok()
 }
 
 /// How all these names for a file begin. It does not depend on how long the file's own name is.
 fn stem_of(name: &Path) -> String {
-    format!(".{}", &digest_of(name.as_os_str().as_encoded_bytes()).0[..DIGITS])
+    format!(
+        ".{}",
+        &digest_of(name.as_os_str().as_encoded_bytes()).0[..DIGITS]
+    )
 }
 
 /// Makes a file. None where another writer has one of this name.
 fn make(dir: &Dir, name: &str) -> io::Result<Option<File>> {
     loop {
         match dir.open_with(name, OpenOptions::new().write(true).create_new(true)) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match left_over(dir, name) {
-                // Locked until it is gone, so that it is nobody else's by then.
-                Some(_locked) => dir.remove_file(name)?,
-                None => return Ok(None),
-            },
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                match left_over(dir, name) {
+                    // Locked until it is gone, so that it is nobody else's by then.
+                    Some(_locked) => dir.remove_file(name)?,
+                    None => return Ok(None),
+                }
+            }
             file => {
                 let file = file?.into_std();
                 flock(&file, FlockOperation::LockExclusive)?;
@@ -86,7 +102,9 @@ fn left_over(dir: &Dir, name: &str) -> Option<File> {
 
 /// Whether this file has this name.
 fn is(dir: &Dir, name: &str, file: &File) -> bool {
-    let (Ok(named), Ok(own)) = (dir.symlink_metadata(name), file.metadata()) else { return false };
+    let (Ok(named), Ok(own)) = (dir.symlink_metadata(name), file.metadata()) else {
+        return false;
+    };
     named.is_file() && (named.dev(), named.ino()) == (own.dev(), own.ino())
 }
 
@@ -106,23 +124,38 @@ mod tests {
                 let home = home.path();
                 threads.spawn(move || {
                     let root = Root::new(home.into());
-                    (0..50).for_each(|_| root.put(Path::new("place"), &vec![n; usize::from(n) * 50_000]).unwrap());
+                    (0..50).for_each(|_| {
+                        root.put(Path::new("place"), &vec![n; usize::from(n) * 50_000])
+                            .unwrap()
+                    });
                 });
             }
             for _ in 0..2_000 {
-                let Ok(content) = fs::read(&place) else { continue };
+                let Ok(content) = fs::read(&place) else {
+                    continue;
+                };
                 let first = content[0];
                 assert_eq!(content, vec![first; usize::from(first) * 50_000]);
             }
         });
-        assert_eq!(fs::read_dir(home.path()).unwrap().count(), 1, "nothing is left beside it");
+        assert_eq!(
+            fs::read_dir(home.path()).unwrap().count(),
+            1,
+            "nothing is left beside it"
+        );
     }
 
     #[test]
     fn what_a_killed_writer_left_is_taken_away_and_what_is_no_file_is_left_alone() {
         let home = tempfile::tempdir().unwrap();
-        let left = home.path().join(format!("{}{END}", stem_of(Path::new("place"))));
-        let put = |content: &[u8]| Root::new(home.path().into()).put(Path::new("place"), content).unwrap();
+        let left = home
+            .path()
+            .join(format!("{}{END}", stem_of(Path::new("place"))));
+        let put = |content: &[u8]| {
+            Root::new(home.path().into())
+                .put(Path::new("place"), content)
+                .unwrap()
+        };
         fs::write(&left, "half").unwrap();
         put(b"whole");
         assert!(!left.exists());
@@ -141,10 +174,18 @@ mod tests {
             format!("{stem}-x{END}"),
             format!("{}{END}", &stem[..9]),
         ];
-        names.iter().for_each(|name| fs::write(home.path().join(name), "the only copy").unwrap());
-        Root::new(home.path().into()).put(Path::new("place"), b"text").unwrap();
+        names
+            .iter()
+            .for_each(|name| fs::write(home.path().join(name), "the only copy").unwrap());
+        Root::new(home.path().into())
+            .put(Path::new("place"), b"text")
+            .unwrap();
         for name in names {
-            assert_eq!(fs::read_to_string(home.path().join(&name)).unwrap(), "the only copy", "{name}");
+            assert_eq!(
+                fs::read_to_string(home.path().join(&name)).unwrap(),
+                "the only copy",
+                "{name}"
+            );
         }
     }
 }

@@ -42,7 +42,11 @@ pub(super) struct Place {
 impl Place {
     /// A directory above, in the same grant.
     pub(super) fn at(&self, inside: &Path) -> Self {
-        Self { inside: inside.into(), name: self.tree.name_of(inside), ..self.clone() }
+        Self {
+            inside: inside.into(),
+            name: self.tree.name_of(inside),
+            ..self.clone()
+        }
     }
 
     pub(super) fn too_large(&self, limit: u64) -> HostError {
@@ -52,7 +56,10 @@ impl Place {
 
     /// What is no regular file is not written through, wherever it leads.
     pub(super) fn linked(&self) -> HostError {
-        let message = format!("cannot change `{}`: a symbolic link or another special file is in its way", self.path);
+        let message = format!(
+            "cannot change `{}`: a symbolic link or another special file is in its way",
+            self.path
+        );
         HostError::new(HostErrorKind::Denied, message).caused_by(FaultCause::SymbolicLink)
     }
 
@@ -74,7 +81,10 @@ impl Place {
             E::PermissionDenied => (HostErrorKind::Denied, error.to_string()),
             E::QuotaExceeded => {
                 let guest = &self.guest;
-                (HostErrorKind::Denied, format!("{error}; raise `max_size` of `{guest}` in `allow.dirs`"))
+                (
+                    HostErrorKind::Denied,
+                    format!("{error}; raise `max_size` of `{guest}` in `allow.dirs`"),
+                )
             }
             E::IsADirectory | E::NotADirectory | E::InvalidInput | E::InvalidFilename => {
                 (HostErrorKind::Invalid, error.to_string())
@@ -83,7 +93,10 @@ impl Place {
         };
         let error = HostError::new(kind, format!("cannot {verb} `{}`: {why}", self.path));
         // A failing disk is no service that an operator could look after.
-        HostError { cause: (kind == HostErrorKind::Denied).then_some(NOT_GRANTED), ..error }
+        HostError {
+            cause: (kind == HostErrorKind::Denied).then_some(NOT_GRANTED),
+            ..error
+        }
     }
 }
 
@@ -109,7 +122,10 @@ impl Files {
     pub(super) fn place(&self, path: String) -> Asked<Place> {
         let shown = || path.chars().take(64).collect::<String>();
         if path.len() > NAME_BYTES || path.contains('\0') {
-            return Err(HostError::new(HostErrorKind::Invalid, format!("`{}` is not a path", shown())));
+            return Err(HostError::new(
+                HostErrorKind::Invalid,
+                format!("`{}` is not a path", shown()),
+            ));
         }
         if !path.starts_with('/') {
             let hint = "paths are absolute, e.g. `/out/a.txt`";
@@ -117,29 +133,57 @@ impl Files {
             return Err(HostError::new(HostErrorKind::Denied, message).caused_by(NOT_GRANTED));
         }
         let below = |granted: &&Granted| Path::new(&path).starts_with(&granted.grant.guest);
-        let found = self.grants.iter().filter(below).max_by_key(|granted| granted.grant.guest.len());
+        let found = self
+            .grants
+            .iter()
+            .filter(below)
+            .max_by_key(|granted| granted.grant.guest.len());
         let Some(Granted { grant, tree, root }) = found else {
             let hint = "add the directory to the action's `allow.dirs`";
             let message = format!("`{path}` lies in no granted directory; {hint}");
             return Err(HostError::new(HostErrorKind::Denied, message).caused_by(NOT_GRANTED));
         };
-        let rest = Path::new(&path).strip_prefix(&grant.guest).unwrap_or(Path::new(""));
+        let rest = Path::new(&path)
+            .strip_prefix(&grant.guest)
+            .unwrap_or(Path::new(""));
         let Some(inside) = names_only(rest) else {
-            let message = format!("`{path}` leads outside of the granted directory `{}`", grant.guest);
+            let message = format!(
+                "`{path}` leads outside of the granted directory `{}`",
+                grant.guest
+            );
             return Err(HostError::new(HostErrorKind::Denied, message).caused_by(NOT_GRANTED));
         };
         if quota::is_too_deep(&inside) {
-            let message = format!("`{path}` is not a path: more than {LEVELS} names below `{}`", grant.guest);
+            let message = format!(
+                "`{path}` is not a path: more than {LEVELS} names below `{}`",
+                grant.guest
+            );
             return Err(HostError::new(HostErrorKind::Invalid, message));
         }
         if quota::has_long_name(&inside) {
-            let message =
-                format!("`{}…` is not a path: a name in it is longer than {} bytes", shown(), quota::NAME_BYTES);
+            let message = format!(
+                "`{}…` is not a path: a name in it is longer than {} bytes",
+                shown(),
+                quota::NAME_BYTES
+            );
             return Err(HostError::new(HostErrorKind::Invalid, message));
         }
-        let (root, guest, tree, name) =
-            (Arc::clone(root), grant.guest.clone(), Arc::clone(tree), tree.name_of(&inside));
-        Ok(Place { root, access: grant.access, max_bytes: grant.max_bytes, guest, path, inside, name, tree })
+        let (root, guest, tree, name) = (
+            Arc::clone(root),
+            grant.guest.clone(),
+            Arc::clone(tree),
+            tree.name_of(&inside),
+        );
+        Ok(Place {
+            root,
+            access: grant.access,
+            max_bytes: grant.max_bytes,
+            guest,
+            path,
+            inside,
+            name,
+            tree,
+        })
     }
 }
 

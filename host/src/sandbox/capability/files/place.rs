@@ -61,14 +61,25 @@ impl Directories {
     /// The writable ones among these, as a team file in the directory `base` grants them.
     pub fn new<'a>(base: &Path, grants: impl Iterator<Item = &'a DirGrant>) -> Self {
         let writable = grants.filter(|grant| grant.access == Access::Write);
-        let roots = writable.map(|grant| (Tree::of(base, &grant.host), Root::new(grant.host.clone()))).collect();
-        Self { base: base.into(), roots, own: Own::default() }
+        let roots = writable
+            .map(|grant| (Tree::of(base, &grant.host), Root::new(grant.host.clone())))
+            .collect();
+        Self {
+            base: base.into(),
+            roots,
+            own: Own::default(),
+        }
     }
 
     /// The same without what the host itself saves there.
     pub fn without(self, own: Own) -> Self {
-        let root = |(tree, root): (Tree, Root)| (tree, Root::without(root.host().into(), own.clone()));
-        Self { roots: self.roots.into_iter().map(root).collect(), base: self.base, own }
+        let root =
+            |(tree, root): (Tree, Root)| (tree, Root::without(root.host().into(), own.clone()));
+        Self {
+            roots: self.roots.into_iter().map(root).collect(),
+            base: self.base,
+            own,
+        }
     }
 
     /// What the host itself saves.
@@ -79,7 +90,11 @@ impl Directories {
     /// One directory, in which the files are laid out by their names.
     pub fn apart(directory: &Path) -> Self {
         let roots = [(Tree::of(directory, directory), Root::new(directory.into()))].into();
-        Self { base: directory.into(), roots, own: Own::default() }
+        Self {
+            base: directory.into(),
+            roots,
+            own: Own::default(),
+        }
     }
 
     /// The directory of the team file.
@@ -94,18 +109,35 @@ impl Directories {
         bytes: Option<&[u8]>,
         known: impl Fn(&Digest) -> bool,
     ) -> Result<Placed, PlaceError> {
-        let fail = |source| PlaceError { path: placement.path.clone(), source };
+        let fail = |source| PlaceError {
+            path: placement.path.clone(),
+            source,
+        };
         let roots = self.roots.iter().rev();
-        let found = roots.filter_map(|(tree, root)| Some((root, PathBuf::from(&*tree.inside(&placement.path)?))));
+        let found = roots.filter_map(|(tree, root)| {
+            Some((root, PathBuf::from(&*tree.inside(&placement.path)?)))
+        });
         // A name is ours, but the records may come from anywhere: with names that no action may write.
-        let named = |inside: &Path| inside.components().all(|c| matches!(c, Component::Normal(_)));
-        let found = found.filter(|(_, inside)| named(inside) && inside.components().nth(LEVELS).is_none());
-        let mut found: Vec<_> = found.filter(|(_, inside)| !inside.as_os_str().is_empty()).collect();
+        let named = |inside: &Path| {
+            inside
+                .components()
+                .all(|c| matches!(c, Component::Normal(_)))
+        };
+        let found =
+            found.filter(|(_, inside)| named(inside) && inside.components().nth(LEVELS).is_none());
+        let mut found: Vec<_> = found
+            .filter(|(_, inside)| !inside.as_os_str().is_empty())
+            .collect();
         // One that became a file, or lies below one, is a place like others in the directory that holds it.
-        let at = found.iter().position(|(root, _)| root.may_be()).unwrap_or(0);
+        let at = found
+            .iter()
+            .position(|(root, _)| root.may_be())
+            .unwrap_or(0);
         match (at < found.len()).then(|| found.swap_remove(at)) {
             None => Ok(Placed::NotGranted),
-            Some((root, inside)) if root.is_kept_from(&inside, &placement.content) => Ok(Placed::NotGranted),
+            Some((root, inside)) if root.is_kept_from(&inside, &placement.content) => {
+                Ok(Placed::NotGranted)
+            }
             Some((root, inside)) => match settle(root, &inside, (placement, bytes), known) {
                 Err(error) if error.kind() == io::ErrorKind::InvalidFilename => Ok(Placed::NoName),
                 settled => settled.map_err(fail),
@@ -133,9 +165,14 @@ fn settle(
 
 /// Whether this is what one sees when a place is no longer as it looked.
 fn is_interference(error: &io::Error) -> bool {
-    use io::ErrorKind::{AlreadyExists, DirectoryNotEmpty, InvalidInput, IsADirectory, NotADirectory, NotFound};
+    use io::ErrorKind::{
+        AlreadyExists, DirectoryNotEmpty, InvalidInput, IsADirectory, NotADirectory, NotFound,
+    };
     // The last where what looked like a file is something else by the time it is read.
-    matches!(error.kind(), AlreadyExists | DirectoryNotEmpty | IsADirectory | NotADirectory | NotFound | InvalidInput)
+    matches!(
+        error.kind(),
+        AlreadyExists | DirectoryNotEmpty | IsADirectory | NotADirectory | NotFound | InvalidInput
+    )
 }
 
 /// The same, once. `aside` is what was given another name, now or before.
@@ -162,12 +199,15 @@ fn settle_as_it_looks(
     }
     match (found, content) {
         (Found::Directory, Content::Absent) => return clear(root, inside),
-        (Found::Directory, _) if placement.expected == Content::Directory && is_cleared(root, inside)? => {}
+        (Found::Directory, _)
+            if placement.expected == Content::Directory && is_cleared(root, inside)? => {}
         // It may hold what others put there: whatever it is, it is not ours to remove.
         (Found::Directory, _) => *aside = Some(set_aside(root, inside, None)?),
         (_, Content::Absent) if !ours => return Ok(Placed::Aside(name(inside))),
         // Renamed over, so that something always lies there.
-        (Found::File { .. }, Content::File { .. }) if !ours => *aside = Some(keep(root, inside, there.as_ref())?),
+        (Found::File { .. }, Content::File { .. }) if !ours => {
+            *aside = Some(keep(root, inside, there.as_ref())?)
+        }
         _ if !ours => *aside = Some(set_aside(root, inside, there.as_ref())?),
         (Found::File { .. }, Content::Absent | Content::Directory) => root.remove(inside)?,
         _ => {}
@@ -192,7 +232,9 @@ fn clear_above(
     known: impl Fn(&Digest) -> bool,
     aside: &mut Option<String>,
 ) -> io::Result<()> {
-    let Some((above, found)) = root.blocked(inside)? else { return Ok(()) };
+    let Some((above, found)) = root.blocked(inside)? else {
+        return Ok(());
+    };
     let there = read(root, above, found)?;
     if there.as_ref().and_then(Content::digest).is_some_and(&known) {
         return root.remove(above);
@@ -203,7 +245,11 @@ fn clear_above(
 
 /// Removes a directory, unless something is in it.
 fn clear(root: &Root, inside: &Path) -> io::Result<Placed> {
-    Ok(if is_cleared(root, inside)? { Placed::There } else { Placed::Aside(name(inside)) })
+    Ok(if is_cleared(root, inside)? {
+        Placed::There
+    } else {
+        Placed::Aside(name(inside))
+    })
 }
 
 /// The same; whether it is gone.
@@ -221,7 +267,10 @@ fn read(root: &Root, inside: &Path, found: Found) -> io::Result<Option<Content>>
         Found::Directory => Some(Content::Directory),
         Found::File { bytes, .. } => {
             let content = root.read(inside, COMPARED_BYTES)?;
-            content.map(|content| Content::File { digest: digest_of(&content), bytes })
+            content.map(|content| Content::File {
+                digest: digest_of(&content),
+                bytes,
+            })
         }
         Found::Other => None,
     })
@@ -251,7 +300,9 @@ fn keep(root: &Root, inside: &Path, content: Option<&Content>) -> io::Result<Str
                 Ok(()) => return Ok(aside),
             },
             // Another run has kept it.
-            found @ Found::File { .. } if read(root, &beside, found)?.as_ref() == content => return Ok(aside),
+            found @ Found::File { .. } if read(root, &beside, found)?.as_ref() == content => {
+                return Ok(aside);
+            }
             _ => {}
         }
     }
@@ -260,21 +311,37 @@ fn keep(root: &Root, inside: &Path, content: Option<&Content>) -> io::Result<Str
 
 /// The names under which what lies at a place may be kept beside it.
 fn asides(inside: &Path, content: Option<&Content>) -> impl Iterator<Item = String> {
-    let mark = content.and_then(Content::digest).map_or("other", |digest| &digest.0[..ASIDE_DIGITS]).to_owned();
+    let mark = content
+        .and_then(Content::digest)
+        .map_or("other", |digest| &digest.0[..ASIDE_DIGITS])
+        .to_owned();
     let name = name(inside);
     (1..).map(move |n| {
-        let end = if n == 1 { format!(".kept-{mark}") } else { format!(".kept-{mark}-{n}") };
-        format!("{}{end}", &name[..name.floor_char_boundary(quota::NAME_BYTES - end.len())])
+        let end = if n == 1 {
+            format!(".kept-{mark}")
+        } else {
+            format!(".kept-{mark}-{n}")
+        };
+        format!(
+            "{}{end}",
+            &name[..name.floor_char_boundary(quota::NAME_BYTES - end.len())]
+        )
     })
 }
 
 fn name(inside: &Path) -> String {
-    inside.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    inside
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
 }
 
 /// Whether what lies at a path can be seen from one of these directories.
 pub(crate) fn is_seen_from(base: &Path, grants: &[DirGrant], path: &str) -> bool {
-    grants.iter().any(|grant| Tree::of(base, &grant.host).inside(path).is_some())
+    grants
+        .iter()
+        .any(|grant| Tree::of(base, &grant.host).inside(path).is_some())
 }
 
 #[cfg(test)]

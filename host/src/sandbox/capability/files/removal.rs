@@ -58,7 +58,10 @@ fn bring(dir: &Dir, name: &OsStr, (top, lifted): (&Dir, &mut u64)) -> io::Result
 
 fn is_taken(error: &io::Error) -> bool {
     use io::ErrorKind as E;
-    matches!(error.kind(), E::AlreadyExists | E::DirectoryNotEmpty | E::NotADirectory)
+    matches!(
+        error.kind(),
+        E::AlreadyExists | E::DirectoryNotEmpty | E::NotADirectory
+    )
 }
 
 #[cfg(test)]
@@ -91,7 +94,12 @@ mod tests {
         std::os::unix::fs::symlink("/etc", home.path().join("wide/etc")).unwrap();
         // With little stack.
         let thread = std::thread::Builder::new().stack_size(128 << 10);
-        thread.spawn(move || empty(&top)).unwrap().join().unwrap().unwrap();
+        thread
+            .spawn(move || empty(&top))
+            .unwrap()
+            .join()
+            .unwrap()
+            .unwrap();
         assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);
         assert!(Path::new("/etc").exists());
     }

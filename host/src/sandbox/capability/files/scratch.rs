@@ -38,7 +38,10 @@ impl Scratch {
             let dir = match &place {
                 Ok(place) => builder.prefix(PREFIX).tempdir_in(place),
                 // Nobody sweeps what a killed process leaves there: it could be anybody's.
-                Err(_) => builder.prefix(PUBLIC_PREFIX).tempdir().map_err(|error| user::without_temporary(&error)),
+                Err(_) => builder
+                    .prefix(PUBLIC_PREFIX)
+                    .tempdir()
+                    .map_err(|error| user::without_temporary(&error)),
             };
             let path = dir?.keep();
             let lock = open(&path)?;
@@ -67,10 +70,14 @@ impl Drop for Scratch {
 fn sweep(place: &Path) {
     let ours = |name: &str| name.starts_with(PREFIX);
     let entries = fs::read_dir(place).into_iter().flatten().flatten();
-    for path in entries.filter(|entry| entry.file_name().to_str().is_some_and(ours)).map(|entry| entry.path()) {
+    for path in entries
+        .filter(|entry| entry.file_name().to_str().is_some_and(ours))
+        .map(|entry| entry.path())
+    {
         let Ok(lock) = open(&path) else { continue };
         let own = lock.metadata().is_ok_and(|meta| user::is_own(&meta));
-        if own && flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() && is(&path, &lock) {
+        if own && flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() && is(&path, &lock)
+        {
             // What cannot be removed is in nobody's way.
             let _ = remove(&path, &lock);
         }
@@ -79,7 +86,8 @@ fn sweep(place: &Path) {
 
 /// A directory, and not what a link leads to; nothing is waited for, whatever it is.
 fn open(path: &Path) -> io::Result<File> {
-    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::RDONLY | OFlags::CLOEXEC;
+    let flags =
+        OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::RDONLY | OFlags::CLOEXEC;
     Ok(openat(CWD, path, flags, Mode::empty())?.into())
 }
 
@@ -90,7 +98,9 @@ fn remove(path: &Path, lock: &File) -> io::Result<()> {
 
 /// Whether this is what lies at a path.
 fn is(path: &Path, file: &File) -> bool {
-    let (Ok(named), Ok(own)) = (path.symlink_metadata(), file.metadata()) else { return false };
+    let (Ok(named), Ok(own)) = (path.symlink_metadata(), file.metadata()) else {
+        return false;
+    };
     named.is_dir() && (named.dev(), named.ino()) == (own.dev(), own.ino())
 }
 
@@ -107,13 +117,19 @@ mod tests {
             path
         };
         let (left, used, other) = (make("files-left"), make("files-used"), make("other"));
-        let (link, pipe) = (temp.path().join("files-link"), temp.path().join("files-pipe"));
+        let (link, pipe) = (
+            temp.path().join("files-link"),
+            temp.path().join("files-pipe"),
+        );
         std::os::unix::fs::symlink(&other, &link).unwrap();
         rustix::fs::mkfifoat(CWD, &pipe, Mode::RWXU).unwrap();
         let lock = File::open(&used).unwrap();
         flock(&lock, FlockOperation::LockExclusive).unwrap();
         sweep(temp.path());
-        assert_eq!([&left, &used, &other].map(|path| path.join("inside").exists()), [false, true, true]);
+        assert_eq!(
+            [&left, &used, &other].map(|path| path.join("inside").exists()),
+            [false, true, true]
+        );
         drop(lock);
         sweep(temp.path());
         assert!(!used.exists() && link.is_symlink() && pipe.exists());
@@ -124,7 +140,9 @@ mod tests {
         let scratch = Scratch::new().unwrap();
         let path = scratch.path().to_owned();
         assert!(user::is_private(&path.metadata().unwrap()));
-        assert!(user::is_private(&path.parent().unwrap().metadata().unwrap()));
+        assert!(user::is_private(
+            &path.parent().unwrap().metadata().unwrap()
+        ));
         fs::create_dir_all(path.join("a/b/c")).unwrap();
         drop(scratch);
         assert!(!path.exists());

@@ -33,17 +33,26 @@ pub(in crate::sandbox) struct FilesFault {
 impl FilesFault {
     /// Of a directory that cannot be staged.
     pub(super) fn staging(guest: &str, error: &io::Error) -> Self {
-        Self { cause: FaultCause::Staging, message: format!("cannot stage `{guest}`: {error}") }
+        Self {
+            cause: FaultCause::Staging,
+            message: format!("cannot stage `{guest}`: {error}"),
+        }
     }
 
     /// Of what was left in `place`, which cannot be kept.
     pub(super) fn keeping(place: &str, why: &str) -> Self {
-        Self { cause: FaultCause::Keeping, message: format!("cannot keep files of {place}: {why}") }
+        Self {
+            cause: FaultCause::Keeping,
+            message: format!("cannot keep files of {place}: {why}"),
+        }
     }
 
     /// Of the host's own temporary files.
     pub(super) fn temporary(message: String) -> Self {
-        Self { cause: FaultCause::TemporaryFiles, message }
+        Self {
+            cause: FaultCause::TemporaryFiles,
+            message,
+        }
     }
 }
 
@@ -95,7 +104,10 @@ impl Room {
         if self.until.strong_count() == 0 {
             return Err(io::Error::other("nobody waits for it any more"));
         }
-        let left = self.files.checked_sub(1).zip(self.bytes.checked_sub(length));
+        let left = self
+            .files
+            .checked_sub(1)
+            .zip(self.bytes.checked_sub(length));
         (self.files, self.bytes) = left.ok_or_else(too_much)?;
         Ok(())
     }
@@ -104,7 +116,9 @@ impl Room {
 /// A directory is too large to be staged.
 pub(super) fn too_much() -> io::Error {
     let limit = bytes(STAGED_BYTES);
-    io::Error::other(format!("it holds more than {limit} or {STAGED_FILES} files; grant a smaller directory"))
+    io::Error::other(format!(
+        "it holds more than {limit} or {STAGED_FILES} files; grant a smaller directory"
+    ))
 }
 
 type Made<T> = Result<T, FilesFault>;
@@ -112,42 +126,81 @@ type Made<T> = Result<T, FilesFault>;
 impl Stage {
     /// Copies directories, as long as somebody waits for them, which holds what `until` points to.
     pub(super) fn make(wanted: Vec<Wanted>, until: Weak<()>) -> Made<Self> {
-        let scratch = Scratch::new()
-            .map_err(|e| FilesFault::temporary(format!("cannot make a directory for staged files: {e}")))?;
+        let scratch = Scratch::new().map_err(|e| {
+            FilesFault::temporary(format!("cannot make a directory for staged files: {e}"))
+        })?;
         let opened = Opened::default();
-        let (mut dirs, mut caps) = (Vec::new(), vec![Cap::of_all(scratch.path(), &opened, STAGED_BYTES)]);
-        let mut room = Room { bytes: STAGED_BYTES, files: STAGED_FILES, until };
+        let (mut dirs, mut caps) = (
+            Vec::new(),
+            vec![Cap::of_all(scratch.path(), &opened, STAGED_BYTES)],
+        );
+        let mut room = Room {
+            bytes: STAGED_BYTES,
+            files: STAGED_FILES,
+            until,
+        };
         for (i, wanted) in wanted.into_iter().enumerate() {
             let copy = Root::new(scratch.path().join(i.to_string()));
-            let Wanted { tree, guest, root, max_bytes, instead } = wanted;
+            let Wanted {
+                tree,
+                guest,
+                root,
+                max_bytes,
+                instead,
+            } = wanted;
             let fail = |error: io::Error| FilesFault::staging(&guest, &error);
             copy.create().map_err(fail)?;
             let number = opened.stage(copy.host()).map_err(fail)?;
             let mut held = BTreeMap::new();
-            let by_path: BTreeMap<&Path, &Content> =
-                instead.iter().map(|(at, content, _)| (at.as_path(), content)).collect();
-            let is_gone = |above: &Path| by_path.get(above).is_some_and(|content| **content != Content::Directory);
-            let hidden = |path: &Path| by_path.contains_key(path) || path.ancestors().skip(1).any(is_gone);
+            let by_path: BTreeMap<&Path, &Content> = instead
+                .iter()
+                .map(|(at, content, _)| (at.as_path(), content))
+                .collect();
+            let is_gone = |above: &Path| {
+                by_path
+                    .get(above)
+                    .is_some_and(|content| **content != Content::Directory)
+            };
+            let hidden =
+                |path: &Path| by_path.contains_key(path) || path.ancestors().skip(1).any(is_gone);
             fill((&root, &hidden), &copy, (&mut held, &mut room)).map_err(fail)?;
             for (inside, content, bytes) in &instead {
                 if *content != Content::Absent {
-                    room.take(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)).map_err(fail)?;
+                    room.take(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+                        .map_err(fail)?;
                     put(&copy, inside, bytes.as_deref()).map_err(fail)?;
-                    held.insert(inside.clone(), (content.clone(), copy.look(inside).map_err(fail)?));
+                    held.insert(
+                        inside.clone(),
+                        (content.clone(), copy.look(inside).map_err(fail)?),
+                    );
                 }
             }
             let copy = Arc::new(copy);
             if let Some(granted) = max_bytes {
                 caps.push(Cap::of((&guest, &copy), (&opened, number), granted).map_err(fail)?);
             }
-            dirs.push(Staged { tree, guest, original: root, copy, held });
+            dirs.push(Staged {
+                tree,
+                guest,
+                original: root,
+                copy,
+                held,
+            });
         }
-        Ok(Self { _scratch: scratch, dirs, caps, opened })
+        Ok(Self {
+            _scratch: scratch,
+            dirs,
+            caps,
+            opened,
+        })
     }
 
     /// The copy that stands for a directory.
     pub(super) fn copy_of(&self, tree: &Tree) -> Option<Arc<Root>> {
-        self.dirs.iter().find(|dir| *dir.tree == *tree).map(|dir| Arc::clone(&dir.copy))
+        self.dirs
+            .iter()
+            .find(|dir| *dir.tree == *tree)
+            .map(|dir| Arc::clone(&dir.copy))
     }
 
     /// How much they may come to hold.
@@ -162,12 +215,19 @@ impl Stage {
 
     /// What the attempt did, by path, and the bytes that belong to it.
     pub(super) fn changes(&self) -> Made<(Vec<FileChange>, Blobs)> {
-        self.caps.iter().try_for_each(|cap| cap.broken().map_or(Ok(()), Err))?;
+        self.caps
+            .iter()
+            .try_for_each(|cap| cap.broken().map_or(Ok(()), Err))?;
         let mut changes = Vec::new();
-        let mut kept = Keep { blobs: Blobs::new(), bytes: 0 };
+        let mut kept = Keep {
+            blobs: Blobs::new(),
+            bytes: 0,
+        };
         for dir in &self.dirs {
             let compared = dir.compare(&mut changes, &mut kept);
-            compared.map_err(|error| FilesFault::keeping(&format!("`{}`", dir.guest), &error.to_string()))?;
+            compared.map_err(|error| {
+                FilesFault::keeping(&format!("`{}`", dir.guest), &error.to_string())
+            })?;
         }
         changes.sort_by(|a, b| a.path.cmp(&b.path));
         // Of directories within each other the first to name a path has it.
@@ -187,12 +247,17 @@ impl Keep {
         let left = KEPT_BYTES - self.bytes;
         let Some(content) = root.read(inside, left)? else {
             let limit = bytes(KEPT_BYTES);
-            return Err(io::Error::other(format!("an action writes and replaces at most {limit} of files")));
+            return Err(io::Error::other(format!(
+                "an action writes and replaces at most {limit} of files"
+            )));
         };
         let (digest, length) = (digest_of(&content), content.len() as u64);
         self.bytes += length;
         self.blobs.insert(digest.clone(), content.into());
-        Ok(Content::File { digest, bytes: length })
+        Ok(Content::File {
+            digest,
+            bytes: length,
+        })
     }
 }
 
@@ -202,7 +267,9 @@ impl Staged {
         walk(&self.copy, &mut |inside, found| {
             now.insert(inside.to_owned(), found);
             match now.len() > STAGED_FILES {
-                true => Err(io::Error::other(format!("there are more than {STAGED_FILES} of them"))),
+                true => Err(io::Error::other(format!(
+                    "there are more than {STAGED_FILES} of them"
+                ))),
                 false => Ok(()),
             }
         })?;
@@ -217,12 +284,18 @@ impl Staged {
                 Found::File { .. } => kept.keep(&self.copy, inside)?,
                 Found::Other | Found::Absent => {
                     let name = inside.display();
-                    return Err(io::Error::other(format!("`{name}` is a symbolic link, which is not kept")));
+                    return Err(io::Error::other(format!(
+                        "`{name}` is a symbolic link, which is not kept"
+                    )));
                 }
             };
             self.change(inside, (before, after), (changes, kept))?;
         }
-        for (inside, (before, _)) in self.held.iter().filter(|(inside, _)| !now.contains_key(*inside)) {
+        for (inside, (before, _)) in self
+            .held
+            .iter()
+            .filter(|(inside, _)| !now.contains_key(*inside))
+        {
             self.change(inside, (before.clone(), Content::Absent), (changes, kept))?;
         }
         Ok(())
@@ -234,7 +307,11 @@ impl Staged {
         (before, after): (Content, Content),
         (changes, kept): (&mut Vec<FileChange>, &mut Keep),
     ) -> io::Result<()> {
-        let change = FileChange { path: self.tree.name_of(inside), before, after };
+        let change = FileChange {
+            path: self.tree.name_of(inside),
+            before,
+            after,
+        };
         if !change.is_one() {
             return Ok(());
         }
@@ -243,7 +320,10 @@ impl Staged {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
         }
         // Where it is not the same any more, somebody else has changed it: that is kept when the file is placed.
-        if change.before.digest().is_some_and(|digest| !kept.blobs.contains_key(digest))
+        if change
+            .before
+            .digest()
+            .is_some_and(|digest| !kept.blobs.contains_key(digest))
             && matches!(self.original.look(inside), Ok(Found::File { .. }))
         {
             match kept.keep(&self.original, inside) {
@@ -281,7 +361,10 @@ fn fill(
                 };
                 room.take(content.len() as u64)?;
                 put(copy, inside, Some(&content))?;
-                Content::File { digest: digest_of(&content), bytes: content.len() as u64 }
+                Content::File {
+                    digest: digest_of(&content),
+                    bytes: content.len() as u64,
+                }
             }
             Found::Absent | Found::Other => return Ok(()),
         };
@@ -294,10 +377,16 @@ fn fill(
 /// the same in every attempt, and tell what the guest changed.
 fn put(copy: &Root, inside: &Path, bytes: Option<&[u8]>) -> io::Result<()> {
     let path = copy.host().join(inside);
-    let Some(bytes) = bytes else { return std::fs::create_dir_all(&path) };
+    let Some(bytes) = bytes else {
+        return std::fs::create_dir_all(&path);
+    };
     path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
     std::fs::write(&path, bytes)?;
-    File::open(&path)?.set_times(FileTimes::new().set_modified(UNIX_EPOCH).set_accessed(UNIX_EPOCH))
+    File::open(&path)?.set_times(
+        FileTimes::new()
+            .set_modified(UNIX_EPOCH)
+            .set_accessed(UNIX_EPOCH),
+    )
 }
 
 /// Visits all there is below a directory, what is in one after it.

@@ -25,7 +25,10 @@ impl Files {
             });
             let below: Vec<_> = below.collect();
             // Before their bytes are in memory.
-            let bytes = below.iter().map(|(_, content)| size(content)).fold(0, u64::saturating_add);
+            let bytes = below
+                .iter()
+                .map(|(_, content)| size(content))
+                .fold(0, u64::saturating_add);
             if bytes > STAGED_BYTES {
                 return Err(FilesFault::staging(&grant.guest, &too_much()));
             }
@@ -39,7 +42,13 @@ impl Files {
             }
             if grant.access == Access::Write || !instead.is_empty() {
                 let (tree, guest, root) = (Arc::clone(tree), grant.guest.clone(), Arc::clone(root));
-                wanted.push(Wanted { tree, guest, root, max_bytes: grant.max_bytes, instead });
+                wanted.push(Wanted {
+                    tree,
+                    guest,
+                    root,
+                    max_bytes: grant.max_bytes,
+                    instead,
+                });
             }
         }
         if wanted.is_empty() {
@@ -50,21 +59,28 @@ impl Files {
         let until = Arc::downgrade(&waiting);
         let made = tokio::task::spawn_blocking(move || Stage::make(wanted, until)).await;
         drop(waiting);
-        let stage = made.map_err(|error| FilesFault::temporary(format!("cannot stage files: {error}")))??;
+        let stage =
+            made.map_err(|error| FilesFault::temporary(format!("cannot stage files: {error}")))??;
         for granted in &mut self.grants {
             if let Some(copy) = stage.copy_of(&granted.tree) {
                 granted.grant.host = copy.host().into();
                 granted.root = copy;
             }
         }
-        self.view = Arc::new(View { files: BTreeMap::new(), ..View::clone(&self.view) });
+        self.view = Arc::new(View {
+            files: BTreeMap::new(),
+            ..View::clone(&self.view)
+        });
         self.stage = Some(stage);
         Ok(())
     }
 
     /// The granted directories, where they are now.
     pub(in crate::sandbox) fn dirs(&self) -> Vec<DirGrant> {
-        self.grants.iter().map(|granted| granted.grant.clone()).collect()
+        self.grants
+            .iter()
+            .map(|granted| granted.grant.clone())
+            .collect()
     }
 
     /// Where it is noted what the guest has open.
@@ -84,12 +100,16 @@ impl Files {
     }
 
     /// What the attempt did, by path, and the bytes that belong to it; or why that cannot be kept.
-    pub(in crate::sandbox) async fn finish(&mut self) -> Result<(Vec<FileChange>, Blobs), FilesFault> {
+    pub(in crate::sandbox) async fn finish(
+        &mut self,
+    ) -> Result<(Vec<FileChange>, Blobs), FilesFault> {
         match self.stage.take() {
             None => Ok(self.take()),
             Some(stage) => {
                 let changes = tokio::task::spawn_blocking(move || stage.changes()).await;
-                changes.map_err(|error| FilesFault::temporary(format!("cannot look at staged files: {error}")))?
+                changes.map_err(|error| {
+                    FilesFault::temporary(format!("cannot look at staged files: {error}"))
+                })?
             }
         }
     }

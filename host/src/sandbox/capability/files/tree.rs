@@ -20,7 +20,10 @@ impl Tree {
         let (base, host) = (plain(base), plain(host));
         let text = |path: &Path| path.to_string_lossy().into_owned();
         let way = base.strip_prefix(&host).ok().map(text);
-        Self { name: text(host.strip_prefix(&base).unwrap_or(&host)), way: way.filter(|way| !way.is_empty()) }
+        Self {
+            name: text(host.strip_prefix(&base).unwrap_or(&host)),
+            way: way.filter(|way| !way.is_empty()),
+        }
     }
 
     /// The name of a place in it.
@@ -47,7 +50,11 @@ pub(super) fn within<'a>(directory: &str, path: &'a str) -> Option<&'a str> {
         return (!path.starts_with('/')).then_some(path);
     }
     let rest = path.strip_prefix(directory.trim_end_matches('/'))?;
-    if rest.is_empty() { Some("") } else { rest.strip_prefix('/') }
+    if rest.is_empty() {
+        Some("")
+    } else {
+        rest.strip_prefix('/')
+    }
 }
 
 fn joined(directory: &str, inside: &str) -> String {
@@ -64,9 +71,14 @@ pub fn real_path(path: &Path) -> PathBuf {
         true => Path::new(".").canonicalize(),
         false => above.canonicalize(),
     };
-    let there = path.ancestors().find_map(|above| Some((real(above).ok()?, path.strip_prefix(above).ok()?)));
+    let there = path
+        .ancestors()
+        .find_map(|above| Some((real(above).ok()?, path.strip_prefix(above).ok()?)));
     // By components: what is not there ends in no `/`.
-    there.map_or_else(|| path.to_owned(), |(real, rest)| real.iter().chain(rest).collect())
+    there.map_or_else(
+        || path.to_owned(),
+        |(real, rest)| real.iter().chain(rest).collect(),
+    )
 }
 
 /// A path without `.` and `..`.
@@ -95,9 +107,22 @@ mod tests {
         assert_eq!(tree.name_of(Path::new(inside)), name, "{host} {inside}");
         assert_eq!(tree.inside(name).as_deref(), Some(inside), "{host} {name}");
         let lies = Path::new(host).join(inside);
-        for host in ["/", "/srv", "/srv/team", "/srv/team/out", "/srv/team/out/deep", "/srv/teams", "/else"] {
-            let found = Tree::of(base, Path::new(host)).inside(name).map(Cow::into_owned);
-            let expected = lies.strip_prefix(host).ok().map(|rest| rest.to_string_lossy().into_owned());
+        for host in [
+            "/",
+            "/srv",
+            "/srv/team",
+            "/srv/team/out",
+            "/srv/team/out/deep",
+            "/srv/teams",
+            "/else",
+        ] {
+            let found = Tree::of(base, Path::new(host))
+                .inside(name)
+                .map(Cow::into_owned);
+            let expected = lies
+                .strip_prefix(host)
+                .ok()
+                .map(|rest| rest.to_string_lossy().into_owned());
             assert_eq!(found, expected, "{name} in {host}");
         }
     }
@@ -117,7 +142,9 @@ mod tests {
 
     #[test]
     fn what_is_not_there_yet_lies_below_what_is() {
-        let here = std::env::current_dir().and_then(|here| here.canonicalize()).expect("a directory");
+        let here = std::env::current_dir()
+            .and_then(|here| here.canonicalize())
+            .expect("a directory");
         for path in ["none", "./none", "none/deep"] {
             assert_eq!(real_path(Path::new(path)), here.join(path), "{path}");
         }
@@ -125,7 +152,13 @@ mod tests {
 
     #[test]
     fn ways_back_and_forth_make_no_difference() {
-        let (base, host) = (Path::new("/srv/./team"), Path::new("/srv/team/../team/out/."));
-        assert_eq!(Tree::of(base, host), Tree::of(Path::new("/srv/team"), Path::new("/srv/team/out")));
+        let (base, host) = (
+            Path::new("/srv/./team"),
+            Path::new("/srv/team/../team/out/."),
+        );
+        assert_eq!(
+            Tree::of(base, host),
+            Tree::of(Path::new("/srv/team"), Path::new("/srv/team/out"))
+        );
     }
 }

@@ -51,7 +51,10 @@ impl Clock {
     }
 
     fn wake_at(&self, deadline: u64) -> Timer {
-        Timer { clock: self.clone(), deadline }
+        Timer {
+            clock: self.clone(),
+            deadline,
+        }
     }
 }
 
@@ -92,7 +95,12 @@ impl Pollable for Timer {
             tokio::time::sleep(Duration::from_nanos(rest)).await;
             let mut time = self.clock.time();
             // Of several timers the earliest is ready first, and alone, however late the host woke up.
-            let earliest = time.sleeping.values().min().copied().unwrap_or(self.deadline);
+            let earliest = time
+                .sleeping
+                .values()
+                .min()
+                .copied()
+                .unwrap_or(self.deadline);
             time.now = time.now.max(earliest);
         }
     }
@@ -108,15 +116,21 @@ pub(super) fn add_to_linker(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
     })?;
     wall.func_wrap("resolution", |_: Store<'_>, (): ()| Ok((date_of(TICK_NS),)))?;
     let mut monotonic = linker.instance(MONOTONIC)?;
-    monotonic.func_wrap("now", |mut store: Store<'_>, (): ()| Ok((store.data_mut().clock().read(),)))?;
+    monotonic.func_wrap("now", |mut store: Store<'_>, (): ()| {
+        Ok((store.data_mut().clock().read(),))
+    })?;
     monotonic.func_wrap("resolution", |_: Store<'_>, (): ()| Ok((TICK_NS,)))?;
-    monotonic.func_wrap("subscribe-instant", |mut store: Store<'_>, (deadline,): (u64,)| {
-        Ok((store.data_mut().timer(deadline)?,))
-    })?;
-    monotonic.func_wrap("subscribe-duration", |mut store: Store<'_>, (duration,): (u64,)| {
-        let now = store.data_mut().clock().read();
-        Ok((store.data_mut().timer(now.saturating_add(duration))?,))
-    })?;
+    monotonic.func_wrap(
+        "subscribe-instant",
+        |mut store: Store<'_>, (deadline,): (u64,)| Ok((store.data_mut().timer(deadline)?,)),
+    )?;
+    monotonic.func_wrap(
+        "subscribe-duration",
+        |mut store: Store<'_>, (duration,): (u64,)| {
+            let now = store.data_mut().clock().read();
+            Ok((store.data_mut().timer(now.saturating_add(duration))?,))
+        },
+    )?;
     linker.allow_shadowing(false);
     Ok(())
 }
@@ -153,5 +167,8 @@ impl Ctx {
 
 fn date_of(ns: u64) -> Datetime {
     const SECOND_NS: u64 = 1_000_000_000;
-    Datetime { seconds: ns / SECOND_NS, nanoseconds: (ns % SECOND_NS) as u32 }
+    Datetime {
+        seconds: ns / SECOND_NS,
+        nanoseconds: (ns % SECOND_NS) as u32,
+    }
 }

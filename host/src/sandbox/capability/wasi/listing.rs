@@ -49,9 +49,11 @@ pub(super) fn add_to_linker(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
     type Store<'a> = StoreContextMut<'a, Ctx>;
     linker.allow_shadowing(true);
     let mut types = linker.instance(FILES)?;
-    types.resource("directory-entry-stream", ResourceType::host::<Listing>(), |mut store, listing| {
-        store.data_mut().end_listing(Resource::new_own(listing))
-    })?;
+    types.resource(
+        "directory-entry-stream",
+        ResourceType::host::<Listing>(),
+        |mut store, listing| store.data_mut().end_listing(Resource::new_own(listing)),
+    )?;
     types.func_wrap_async(
         "[method]descriptor.read-directory",
         |mut store: Store<'_>, (directory,): (Resource<Descriptor>,)| {
@@ -61,7 +63,12 @@ pub(super) fn add_to_linker(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
     types.func_wrap(
         "[method]directory-entry-stream.read-directory-entry",
         |mut store: Store<'_>, (listing,): (Resource<Listing>,)| {
-            let listing = store.data_mut().capabilities.wasi().table.get_mut(&listing)?;
+            let listing = store
+                .data_mut()
+                .capabilities
+                .wasi()
+                .table
+                .get_mut(&listing)?;
             Ok((Given::Ok(listing.left.next()),))
         },
     )?;
@@ -70,12 +77,17 @@ pub(super) fn add_to_linker(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
 }
 
 impl Ctx {
-    async fn begin_listing(&mut self, directory: Resource<Descriptor>) -> wasmtime::Result<Given<Resource<Listing>>> {
+    async fn begin_listing(
+        &mut self,
+        directory: Resource<Descriptor>,
+    ) -> wasmtime::Result<Given<Resource<Listing>>> {
         let wasi = self.capabilities.wasi();
         let Descriptor::Dir(directory) = wasi.table.get(&directory)? else {
             return Ok(Err(ErrorCode::NotDirectory));
         };
-        let Some(room) = wasi.listings.room() else { return Ok(Err(ErrorCode::InsufficientMemory)) };
+        let Some(room) = wasi.listings.room() else {
+            return Ok(Err(ErrorCode::InsufficientMemory));
+        };
         let directory = Arc::clone(&directory.dir);
         let entries = match tokio::task::spawn_blocking(move || entries(&directory, room)).await? {
             Ok(Some(entries)) => entries,
@@ -83,7 +95,10 @@ impl Ctx {
             Err(error) => return Ok(Err(error.into())),
         };
         let names = entries.len();
-        let listing = wasi.table.push(Listing { left: entries.into_iter(), names })?;
+        let listing = wasi.table.push(Listing {
+            left: entries.into_iter(),
+            names,
+        })?;
         wasi.listings.count += 1;
         wasi.listings.names += names;
         Ok(Ok(listing))
@@ -107,8 +122,13 @@ fn entries(directory: &File, room: usize) -> io::Result<Option<Vec<DirectoryEntr
         if entries.len() == room {
             return Ok(None);
         }
-        let (Ok(name), kind) = (entry.file_name().into_string(), entry.file_type()?) else { continue };
-        entries.push(DirectoryEntry { type_: type_of(kind), name });
+        let (Ok(name), kind) = (entry.file_name().into_string(), entry.file_type()?) else {
+            continue;
+        };
+        entries.push(DirectoryEntry {
+            type_: type_of(kind),
+            name,
+        });
     }
     entries.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(Some(entries))

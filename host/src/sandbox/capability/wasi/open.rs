@@ -18,16 +18,25 @@ use super::FILES;
 const MOST_OPEN: usize = 128;
 
 /// A directory, and what is opened in it, how.
-type Asked = (Resource<Descriptor>, PathFlags, String, OpenFlags, DescriptorFlags);
+type Asked = (
+    Resource<Descriptor>,
+    PathFlags,
+    String,
+    OpenFlags,
+    DescriptorFlags,
+);
 type Given = Result<Resource<Descriptor>, ErrorCode>;
 
 /// Puts this in the place of WASI's own.
 pub(super) fn add_to_linker(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
     linker.allow_shadowing(true);
     let mut types = linker.instance(FILES)?;
-    types.func_wrap_async("[method]descriptor.open-at", |mut store: StoreContextMut<'_, Ctx>, asked: Asked| {
-        Box::new(async move { Ok((store.data_mut().open_at(asked).await?,)) })
-    })?;
+    types.func_wrap_async(
+        "[method]descriptor.open-at",
+        |mut store: StoreContextMut<'_, Ctx>, asked: Asked| {
+            Box::new(async move { Ok((store.data_mut().open_at(asked).await?,)) })
+        },
+    )?;
     linker.allow_shadowing(false);
     Ok(())
 }
@@ -46,26 +55,44 @@ fn most_open() -> usize {
     static MOST: OnceLock<usize> = OnceLock::new();
     *MOST.get_or_init(|| {
         let all = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-        all.map_or(MOST_OPEN, |all| usize::try_from(all / 16).unwrap_or(MOST_OPEN).clamp(16, MOST_OPEN))
+        all.map_or(MOST_OPEN, |all| {
+            usize::try_from(all / 16)
+                .unwrap_or(MOST_OPEN)
+                .clamp(16, MOST_OPEN)
+        })
     })
 }
 
 impl Ctx {
-    async fn open_at(&mut self, (directory, path_flags, path, open_flags, flags): Asked) -> wasmtime::Result<Given> {
-        let (above, at) = (Resource::new_borrow(directory.rep()), Resource::new_borrow(directory.rep()));
+    async fn open_at(
+        &mut self,
+        (directory, path_flags, path, open_flags, flags): Asked,
+    ) -> wasmtime::Result<Given> {
+        let (above, at) = (
+            Resource::new_borrow(directory.rep()),
+            Resource::new_borrow(directory.rep()),
+        );
         if self.capabilities.wasi().opened.count() >= most_open() {
             return Ok(Err(ErrorCode::InsufficientMemory));
         }
         // Opening a pipe waits for its other end, and nothing can end that.
-        if let Ok(found) = self.filesystem().stat_at(at, path_flags, path.clone()).await
+        if let Ok(found) = self
+            .filesystem()
+            .stat_at(at, path_flags, path.clone())
+            .await
             && !matches!(
                 found.type_,
-                DescriptorType::RegularFile | DescriptorType::Directory | DescriptorType::SymbolicLink
+                DescriptorType::RegularFile
+                    | DescriptorType::Directory
+                    | DescriptorType::SymbolicLink
             )
         {
             return Ok(Err(ErrorCode::NotPermitted));
         }
-        let opened = self.filesystem().open_at(directory, path_flags, path.clone(), open_flags, flags).await;
+        let opened = self
+            .filesystem()
+            .open_at(directory, path_flags, path.clone(), open_flags, flags)
+            .await;
         let opened = match opened {
             Err(error) => return error.downcast().map(Err),
             Ok(opened) => opened,
@@ -75,7 +102,9 @@ impl Ctx {
             wasi.table.delete(opened)?;
             return Ok(Err(ErrorCode::NotPermitted));
         }
-        if let (Descriptor::Dir(above), opened) = (wasi.table.get(&above)?, wasi.table.get(&opened)?) {
+        if let (Descriptor::Dir(above), opened) =
+            (wasi.table.get(&above)?, wasi.table.get(&opened)?)
+        {
             wasi.opened.add(&above.dir, &path, file_of(opened));
         }
         Ok(Ok(opened))

@@ -15,7 +15,10 @@ use super::FILES;
 use super::open::file_of;
 
 /// When everything was made and changed.
-const TIME: Datetime = Datetime { seconds: 0, nanoseconds: 0 };
+const TIME: Datetime = Datetime {
+    seconds: 0,
+    nanoseconds: 0,
+};
 
 /// Something open; a directory and a path from there.
 type Open = (Resource<Descriptor>,);
@@ -27,18 +30,43 @@ pub(super) fn add_to_linker(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
     type Store<'a> = StoreContextMut<'a, Ctx>;
     linker.allow_shadowing(true);
     let mut types = linker.instance(FILES)?;
-    types.func_wrap_async("[method]descriptor.stat", |mut store: Store<'_>, (file,): Open| {
-        Box::new(async move { Ok((given(store.data_mut().filesystem().stat(file).await.map(told))?,)) })
-    })?;
-    types.func_wrap_async("[method]descriptor.stat-at", |mut store: Store<'_>, (at, flags, path): Path| {
-        Box::new(async move { Ok((given(store.data_mut().filesystem().stat_at(at, flags, path).await.map(told))?,)) })
-    })?;
-    types.func_wrap_async("[method]descriptor.metadata-hash", |mut store: Store<'_>, (file,): Open| {
-        Box::new(async move { Ok((store.data_mut().hash(file).await?,)) })
-    })?;
-    types.func_wrap_async("[method]descriptor.metadata-hash-at", |mut store: Store<'_>, path: Path| {
-        Box::new(async move { Ok((store.data_mut().hash_at(path).await?,)) })
-    })?;
+    types.func_wrap_async(
+        "[method]descriptor.stat",
+        |mut store: Store<'_>, (file,): Open| {
+            Box::new(async move {
+                Ok((given(
+                    store.data_mut().filesystem().stat(file).await.map(told),
+                )?,))
+            })
+        },
+    )?;
+    types.func_wrap_async(
+        "[method]descriptor.stat-at",
+        |mut store: Store<'_>, (at, flags, path): Path| {
+            Box::new(async move {
+                Ok((given(
+                    store
+                        .data_mut()
+                        .filesystem()
+                        .stat_at(at, flags, path)
+                        .await
+                        .map(told),
+                )?,))
+            })
+        },
+    )?;
+    types.func_wrap_async(
+        "[method]descriptor.metadata-hash",
+        |mut store: Store<'_>, (file,): Open| {
+            Box::new(async move { Ok((store.data_mut().hash(file).await?,)) })
+        },
+    )?;
+    types.func_wrap_async(
+        "[method]descriptor.metadata-hash-at",
+        |mut store: Store<'_>, path: Path| {
+            Box::new(async move { Ok((store.data_mut().hash_at(path).await?,)) })
+        },
+    )?;
     linker.allow_shadowing(false);
     Ok(())
 }
@@ -67,11 +95,17 @@ fn told(stat: DescriptorStat) -> DescriptorStat {
 }
 
 impl Ctx {
-    async fn hash(&mut self, file: Resource<Descriptor>) -> wasmtime::Result<Given<MetadataHashValue>> {
+    async fn hash(
+        &mut self,
+        file: Resource<Descriptor>,
+    ) -> wasmtime::Result<Given<MetadataHashValue>> {
         self.hash_of(&file, "")
     }
 
-    async fn hash_at(&mut self, (at, flags, path): Path) -> wasmtime::Result<Given<MetadataHashValue>> {
+    async fn hash_at(
+        &mut self,
+        (at, flags, path): Path,
+    ) -> wasmtime::Result<Given<MetadataHashValue>> {
         let above = Resource::new_borrow(at.rep());
         // Whether it is there at all.
         match given(self.filesystem().stat_at(at, flags, path.clone()).await)? {
@@ -80,10 +114,16 @@ impl Ctx {
         }
     }
 
-    fn hash_of(&mut self, file: &Resource<Descriptor>, path: &str) -> wasmtime::Result<Given<MetadataHashValue>> {
+    fn hash_of(
+        &mut self,
+        file: &Resource<Descriptor>,
+        path: &str,
+    ) -> wasmtime::Result<Given<MetadataHashValue>> {
         let wasi = self.capabilities.wasi();
         let spot = wasi.opened.spot(file_of(wasi.table.get(file)?));
-        let hash = spot.map(|spot| spot.at(path).halves()).map(|(lower, upper)| MetadataHashValue { lower, upper });
+        let hash = spot
+            .map(|spot| spot.at(path).halves())
+            .map(|(lower, upper)| MetadataHashValue { lower, upper });
         Ok(hash.ok_or(ErrorCode::Unsupported))
     }
 }

@@ -24,7 +24,10 @@ pub struct CacheHealth {
 impl Cache {
     /// Looks at every file. Together they are bounded, see `KEPT_BYTES`.
     pub(in crate::sandbox) fn health(&self) -> CacheHealth {
-        let mut health = CacheHealth { place: self.dir.clone(), ..CacheHealth::default() };
+        let mut health = CacheHealth {
+            place: self.dir.clone(),
+            ..CacheHealth::default()
+        };
         let entries = self.dir.iter().flat_map(fs::read_dir).flatten().flatten();
         for file in entries {
             let name = file.file_name().to_string_lossy().into_owned();

@@ -49,7 +49,11 @@ impl Server {
 
     /// Heads and bodies of what it was asked.
     pub fn seen(&self) -> Vec<String> {
-        self.0.seen().into_iter().map(|seen| seen.head + &seen.body).collect()
+        self.0
+            .seen()
+            .into_iter()
+            .map(|seen| seen.head + &seen.body)
+            .collect()
     }
 
     /// Its port.
@@ -68,7 +72,12 @@ fn perform(play: &Play, seen: &Seen, mut out: &TcpStream) -> std::io::Result<()>
         Play::Answer(status, headers, body) => answer(out, status, headers, body),
         Play::Echo => {
             let whole = [seen.head.as_str(), &seen.body].concat();
-            answer(out, "200 OK", &format!("x-head: {}\r\n", whole.len()), whole.as_bytes())
+            answer(
+                out,
+                "200 OK",
+                &format!("x-head: {}\r\n", whole.len()),
+                whole.as_bytes(),
+            )
         }
         Play::Drip => {
             out.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n")?;
@@ -86,7 +95,9 @@ fn perform(play: &Play, seen: &Seen, mut out: &TcpStream) -> std::io::Result<()>
         }
         Play::Boast => out.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 99999999999999\r\n\r\nx"),
         Play::Heads(bytes) => {
-            let lines: String = (0..bytes / 1024).map(|i| format!("x-{i}: {}\r\n", "h".repeat(1015))).collect();
+            let lines: String = (0..bytes / 1024)
+                .map(|i| format!("x-{i}: {}\r\n", "h".repeat(1015)))
+                .collect();
             answer(out, "200 OK", &lines, b"")
         }
         Play::Silence => out.read_to_end(&mut Vec::new()).map(drop),
@@ -95,7 +106,11 @@ fn perform(play: &Play, seen: &Seen, mut out: &TcpStream) -> std::io::Result<()>
 }
 
 fn answer(mut out: &TcpStream, status: &str, headers: &str, body: &[u8]) -> std::io::Result<()> {
-    write!(out, "HTTP/1.1 {status}\r\ncontent-length: {}\r\n{headers}connection: close\r\n\r\n", body.len())?;
+    write!(
+        out,
+        "HTTP/1.1 {status}\r\ncontent-length: {}\r\n{headers}connection: close\r\n\r\n",
+        body.len()
+    )?;
     out.write_all(body)
 }
 

@@ -10,14 +10,21 @@ use crate::services::llm::remote::tests::server::{Play, Server, says, text};
 use crate::services::llm::{Speaker, Tool, ToolCall, Turn};
 use crate::services::variables::Variables;
 
-const PRICE: Price = Price { input: Usd(600_000_000_000), output: Usd(2_000_000_000_000), cache_read: None };
+const PRICE: Price = Price {
+    input: Usd(600_000_000_000),
+    output: Usd(2_000_000_000_000),
+    cache_read: None,
+};
 
 fn asking(content: &str) -> Request {
     Request::new(vec![Turn::new(Speaker::User, content)])
 }
 
 fn with_schema() -> Request {
-    Request { output_schema: Some("{}".to_owned()), ..asking("x") }
+    Request {
+        output_schema: Some("{}".to_owned()),
+        ..asking("x")
+    }
 }
 
 /// What a team with this configuration asks, with the variables of this process.
@@ -28,32 +35,69 @@ fn models(config: &Config) -> Result<Models, ConfigError> {
 fn scripted(source: &str) -> Models {
     let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
     file.write_all(source.as_bytes()).expect("room for it");
-    models(&answering(config::Provider::Scripted { replies: file.path().to_owned() })).expect("a usable file")
+    models(&answering(config::Provider::Scripted {
+        replies: file.path().to_owned(),
+    }))
+    .expect("a usable file")
 }
 
 fn answering(provider: config::Provider) -> Config {
-    Config { price: PRICE, ..Config::of(provider) }
+    Config {
+        price: PRICE,
+        ..Config::of(provider)
+    }
 }
 
 #[tokio::test]
 async fn what_was_recorded_is_served_again_in_order_and_to_the_same_requests_only() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let record = dir.path().join("calls.ndjson");
-    let server = Server::new([text("one"), text("two"), Play::Answer("400 Bad Request", "", "no".into())]);
-    let config = Config { record: Some(record.clone()), ..server.config() };
+    let server = Server::new([
+        text("one"),
+        text("two"),
+        Play::Answer("400 Bad Request", "", "no".into()),
+    ]);
+    let config = Config {
+        record: Some(record.clone()),
+        ..server.config()
+    };
     let live = models(&config).expect("a usable endpoint");
     for asked in ["same", "same", "other"] {
         let _ = live.complete(&asking(asked)).await;
     }
-    let recorded = || models(&answering(config::Provider::Recorded { replies: record.clone() })).expect("a record");
+    let recorded = || {
+        models(&answering(config::Provider::Recorded {
+            replies: record.clone(),
+        }))
+        .expect("a record")
+    };
     let again = recorded();
-    let replies = [again.complete(&asking("same")).await, again.complete(&asking("same")).await];
-    assert_eq!(replies.map(|reply| reply.expect("a reply").reply.text), ["one", "two"]);
-    let failed = again.complete(&asking("other")).await.expect_err("it failed then, too").error.message;
+    let replies = [
+        again.complete(&asking("same")).await,
+        again.complete(&asking("same")).await,
+    ];
+    assert_eq!(
+        replies.map(|reply| reply.expect("a reply").reply.text),
+        ["one", "two"]
+    );
+    let failed = again
+        .complete(&asking("other"))
+        .await
+        .expect_err("it failed then, too")
+        .error
+        .message;
     assert!(failed.contains("400"), "{failed}");
     for asked in ["same", "new"] {
-        let missing = again.complete(&asking(asked)).await.expect_err("nothing is left").error.message;
-        assert!(missing.contains("holds none that is left for exactly this request"), "{missing}");
+        let missing = again
+            .complete(&asking(asked))
+            .await
+            .expect_err("nothing is left")
+            .error
+            .message;
+        assert!(
+            missing.contains("holds none that is left for exactly this request"),
+            "{missing}"
+        );
     }
     let whole = std::fs::read_to_string(&record).expect("a record");
     let one = whole.lines().next().expect("a line");
@@ -66,24 +110,49 @@ async fn what_was_recorded_is_served_again_in_order_and_to_the_same_requests_onl
     ] {
         std::fs::write(&record, &left).expect("room for it");
         models(&config).expect("a record that is gone on with");
-        assert_eq!(std::fs::read_to_string(&record).expect("a record"), kept, "{left}");
+        assert_eq!(
+            std::fs::read_to_string(&record).expect("a record"),
+            kept,
+            "{left}"
+        );
     }
     std::fs::write(&record, "SQLite format 3").expect("room for it");
-    assert!(models(&config).expect_err("no record").to_string().contains("it is no JSON object"));
+    assert!(
+        models(&config)
+            .expect_err("no record")
+            .to_string()
+            .contains("it is no JSON object")
+    );
     std::fs::write(&record, "{}\n").expect("room for it");
-    assert!(models(&config).expect_err("no record").to_string().contains("line 1 of"));
-    let broken = models(&answering(config::Provider::Recorded { replies: record.clone() })).expect_err("no record");
+    assert!(
+        models(&config)
+            .expect_err("no record")
+            .to_string()
+            .contains("line 1 of")
+    );
+    let broken = models(&answering(config::Provider::Recorded {
+        replies: record.clone(),
+    }))
+    .expect_err("no record");
     assert!(broken.to_string().contains("line 1 of"), "{broken}");
 }
 
 #[tokio::test]
 async fn no_more_requests_are_made_than_the_rate_allows() {
     let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
-    file.write_all(b"[[reply]]\ntext = 'x'").expect("room for it");
-    let config = answering(config::Provider::Scripted { replies: file.path().to_owned() });
-    let models = models(&Config { requests_per_minute: NonZeroU32::new(2), ..config }).expect("a usable file");
+    file.write_all(b"[[reply]]\ntext = 'x'")
+        .expect("room for it");
+    let config = answering(config::Provider::Scripted {
+        replies: file.path().to_owned(),
+    });
+    let models = models(&Config {
+        requests_per_minute: NonZeroU32::new(2),
+        ..config
+    })
+    .expect("a usable file");
     models.complete(&asking("x")).await.expect("a reply");
-    let second = tokio::time::timeout(Duration::from_millis(50), models.complete(&asking("x"))).await;
+    let second =
+        tokio::time::timeout(Duration::from_millis(50), models.complete(&asking("x"))).await;
     assert!(second.is_err(), "the second waits for half a minute");
 }
 
@@ -92,13 +161,27 @@ fn all_that_a_model_is_given_counts_as_asked() {
     let models = scripted("[[reply]]\ntext = 'x'");
     let bare = models.estimate(&asking("x"));
     let long = || "y".repeat(100_000);
-    let tool = Tool { name: String::new(), description: long(), parameters: "{}".into() };
-    let called = ToolCall { id: String::new(), name: String::new(), arguments: long() };
+    let tool = Tool {
+        name: String::new(),
+        description: long(),
+        parameters: "{}".into(),
+    };
+    let called = ToolCall {
+        id: String::new(),
+        name: String::new(),
+        arguments: long(),
+    };
     let mut with_call = asking("x");
     with_call.messages[0].tool_calls.push(called);
     for request in [
-        Request { output_schema: Some(long()), ..asking("x") },
-        Request { tools: vec![tool], ..asking("x") },
+        Request {
+            output_schema: Some(long()),
+            ..asking("x")
+        },
+        Request {
+            tools: vec![tool],
+            ..asking("x")
+        },
         with_call,
     ] {
         // Some four letters make a token.
@@ -108,7 +191,10 @@ fn all_that_a_model_is_given_counts_as_asked() {
 }
 
 fn served(server: &Server) -> Models {
-    let config = Config { price: PRICE, ..server.config() };
+    let config = Config {
+        price: PRICE,
+        ..server.config()
+    };
     models(&config).expect("a usable endpoint")
 }
 
@@ -118,7 +204,10 @@ async fn a_call_costs_what_its_tokens_cost() {
     let completed = models.complete(&asking("x")).await.expect("a reply");
     assert_eq!(completed.cost, Usd::from_dollars(1.6));
     let server = Server::new([text("x")]);
-    let completed = served(&server).complete(&asking("x")).await.expect("a reply");
+    let completed = served(&server)
+        .complete(&asking("x"))
+        .await
+        .expect("a reply");
     assert_eq!(completed.cost, Usd(10 * 600_000 + 5 * 2_000_000));
 }
 
@@ -130,9 +219,20 @@ async fn cached_tokens_have_a_price_of_their_own() {
         );
         let body = format!(r#"{{"choices":[{{"message":{{"content":"x"}}}}],"usage":{usage}}}"#);
         let server = Server::new([Play::Answer("200 OK", "", body)]);
-        let models = models(&Config { price: Price { cache_read, ..PRICE }, ..server.config() }).expect("an endpoint");
+        let models = models(&Config {
+            price: Price {
+                cache_read,
+                ..PRICE
+            },
+            ..server.config()
+        })
+        .expect("an endpoint");
         let completed = models.complete(&asking("x")).await.expect("a reply");
-        assert_eq!((completed.cost, completed.tokens), (Usd(expected), 15), "{cache_read:?} {cached}");
+        assert_eq!(
+            (completed.cost, completed.tokens),
+            (Usd(expected), 15),
+            "{cache_read:?} {cached}"
+        );
     };
     let cheap = Some(Usd(60_000_000_000));
     check(cheap, "8", 2 * 600_000 + 8 * 60_000 + 5 * 2_000_000).await;
@@ -147,12 +247,32 @@ async fn a_failure_because_of_a_truncated_or_refused_reply_names_the_finish_reas
     let check = async |message: &str, reason: &str, expected: &str| {
         let body = format!(r#"{{"choices":[{{"message":{message},"finish_reason":"{reason}"}}]}}"#);
         let server = Server::new([Play::Answer("200 OK", "", body)]);
-        let failed = served(&server).complete(&with_schema()).await.expect_err("no JSON");
-        assert!(failed.error.message.contains(expected), "{}", failed.error.message);
-        assert!(failed.finish.is_some_and(|finish| finish.flaw().is_some()) && failed.cost > Usd::ZERO, "{failed:?}");
+        let failed = served(&server)
+            .complete(&with_schema())
+            .await
+            .expect_err("no JSON");
+        assert!(
+            failed.error.message.contains(expected),
+            "{}",
+            failed.error.message
+        );
+        assert!(
+            failed.finish.is_some_and(|finish| finish.flaw().is_some()) && failed.cost > Usd::ZERO,
+            "{failed:?}"
+        );
     };
-    check(r#"{"content":"{\"a\":"}"#, "length", "it was truncated (finish reason `length`)").await;
-    check(r#"{"content":"sorry"}"#, "content_filter", "it was refused or filtered (finish reason `refusal`)").await;
+    check(
+        r#"{"content":"{\"a\":"}"#,
+        "length",
+        "it was truncated (finish reason `length`)",
+    )
+    .await;
+    check(
+        r#"{"content":"sorry"}"#,
+        "content_filter",
+        "it was refused or filtered (finish reason `refusal`)",
+    )
+    .await;
     let call = r#"{"tool_calls":[{"function":{"name":"add","arguments":"{\"a\""}}]}"#;
     check(call, "length", "finish reason `length`").await;
 }
@@ -160,15 +280,24 @@ async fn a_failure_because_of_a_truncated_or_refused_reply_names_the_finish_reas
 #[tokio::test]
 async fn a_reply_that_breaks_its_schema_is_refused_and_paid() {
     let check = async |models: Models| {
-        let request = Request { max_tokens: Some(5), ..with_schema() };
+        let request = Request {
+            max_tokens: Some(5),
+            ..with_schema()
+        };
         let failed = models.complete(&request).await.expect_err("no JSON");
         assert_eq!(failed.error.kind, HostErrorKind::Upstream);
         let message = &failed.error.message;
-        assert!(message.contains("not a JSON document") && message.contains("`Sure! {`"), "{message}");
+        assert!(
+            message.contains("not a JSON document") && message.contains("`Sure! {`"),
+            "{message}"
+        );
         assert!(message.contains("truncated at `max_tokens`"), "{message}");
         assert_eq!(failed.cost, Usd(10 * 600_000 + 5 * 2_000_000));
     };
-    check(scripted("[[reply]]\ntext = 'Sure! {'\ninput = 10\noutput = 5")).await;
+    check(scripted(
+        "[[reply]]\ntext = 'Sure! {'\ninput = 10\noutput = 5",
+    ))
+    .await;
     check(served(&Server::new([text("Sure! {")]))).await;
 }
 
@@ -176,7 +305,10 @@ async fn a_reply_that_breaks_its_schema_is_refused_and_paid() {
 async fn a_reply_that_was_to_be_structured_has_data() {
     let check = async |content: &str, expected: &str| {
         let server = Server::new([text(content)]);
-        let completed = served(&server).complete(&with_schema()).await.expect("a reply");
+        let completed = served(&server)
+            .complete(&with_schema())
+            .await
+            .expect("a reply");
         assert_eq!(completed.reply.data.as_deref(), Some(expected));
         assert_eq!(completed.reply.text, content);
     };
@@ -188,16 +320,26 @@ async fn a_reply_that_was_to_be_structured_has_data() {
 #[tokio::test]
 async fn text_stays_text_where_no_schema_was_asked_for() {
     let server = Server::new([text("{}")]);
-    let completed = served(&server).complete(&asking("x")).await.expect("a reply");
+    let completed = served(&server)
+        .complete(&asking("x"))
+        .await
+        .expect("a reply");
     assert_eq!(completed.reply.data, None);
 }
 
 #[tokio::test]
 async fn a_model_that_calls_a_tool_owes_no_data_yet() {
-    let call = r#"{"id":"c","type":"function","function":{"name":"add","arguments":"{ \"a\" : 1 }"}}"#;
+    let call =
+        r#"{"id":"c","type":"function","function":{"name":"add","arguments":"{ \"a\" : 1 }"}}"#;
     for content in ["null", "\"\"", "\"let me see\""] {
-        let server = Server::new([says(&format!(r#"{{"content":{content},"tool_calls":[{call}]}}"#))]);
-        let reply = served(&server).complete(&with_schema()).await.expect("a reply").reply;
+        let server = Server::new([says(&format!(
+            r#"{{"content":{content},"tool_calls":[{call}]}}"#
+        ))]);
+        let reply = served(&server)
+            .complete(&with_schema())
+            .await
+            .expect("a reply")
+            .reply;
         assert_eq!(reply.data, None);
         assert_eq!(reply.tool_calls[0].arguments, r#"{"a":1}"#);
     }
@@ -207,8 +349,17 @@ async fn a_model_that_calls_a_tool_owes_no_data_yet() {
 async fn a_tool_call_without_sense_is_refused() {
     let call = r#"{"function":{"name":"add","arguments":"{"}}"#;
     let server = Server::new([says(&format!(r#"{{"tool_calls":[{call}]}}"#))]);
-    let failed = served(&server).complete(&asking("x")).await.expect_err("bad arguments");
-    assert!(failed.error.message.contains("the tool `add` with arguments that are not JSON"), "{failed:?}");
+    let failed = served(&server)
+        .complete(&asking("x"))
+        .await
+        .expect_err("bad arguments");
+    assert!(
+        failed
+            .error
+            .message
+            .contains("the tool `add` with arguments that are not JSON"),
+        "{failed:?}"
+    );
     assert!(failed.cost > Usd::ZERO);
 }
 
@@ -217,14 +368,41 @@ async fn requests_without_sense_are_never_sent() {
     let server = Server::new([text("x")]);
     let check = async |models: Models, request: Request, expected: &str| {
         let failed = models.complete(&request).await.expect_err("no sense");
-        assert_eq!((failed.error.kind, failed.cost), (HostErrorKind::Invalid, Usd::ZERO));
-        assert!(failed.error.message.contains(expected), "{}", failed.error.message);
+        assert_eq!(
+            (failed.error.kind, failed.cost),
+            (HostErrorKind::Invalid, Usd::ZERO)
+        );
+        assert!(
+            failed.error.message.contains(expected),
+            "{}",
+            failed.error.message
+        );
     };
     let messages = Vec::new();
-    check(served(&server), Request { messages, ..asking("x") }, "`messages` is empty").await;
+    check(
+        served(&server),
+        Request {
+            messages,
+            ..asking("x")
+        },
+        "`messages` is empty",
+    )
+    .await;
     let temperature = Some(f64::NAN);
-    check(served(&server), Request { temperature, ..asking("x") }, "`temperature`").await;
-    let nameless = models(&Config { model: None, ..server.config() }).expect("a usable endpoint");
+    check(
+        served(&server),
+        Request {
+            temperature,
+            ..asking("x")
+        },
+        "`temperature`",
+    )
+    .await;
+    let nameless = models(&Config {
+        model: None,
+        ..server.config()
+    })
+    .expect("a usable endpoint");
     check(nameless, asking("x"), "write `model = \"…\"` under `[llm]`").await;
     assert_eq!(server.seen().len(), 0);
 }
@@ -235,11 +413,20 @@ async fn the_request_names_the_model_before_the_team_does() {
     let models = served(&server);
     assert_eq!(models.default_model(), Some("m"));
     let model = Some("own".to_owned());
-    for request in [asking("x"), Request { model, ..asking("x") }] {
+    for request in [
+        asking("x"),
+        Request {
+            model,
+            ..asking("x")
+        },
+    ] {
         models.complete(&request).await.expect("a reply");
     }
     let seen = server.seen();
-    assert!(seen[0].body.contains(r#""model":"m""#) && seen[1].body.contains(r#""model":"own""#), "{seen:?}");
+    assert!(
+        seen[0].body.contains(r#""model":"m""#) && seen[1].body.contains(r#""model":"own""#),
+        "{seen:?}"
+    );
 }
 
 #[tokio::test]
@@ -248,16 +435,25 @@ async fn only_so_many_requests_are_under_way_at_once() {
     let requests: Vec<_> = (0..2 * PARALLEL + 1).map(|_| asking("x")).collect();
     let begin = Instant::now();
     futures_util::future::join_all(requests.iter().map(|request| models.complete(request))).await;
-    assert!(begin.elapsed() >= Duration::from_millis(60), "{:?}", begin.elapsed());
+    assert!(
+        begin.elapsed() >= Duration::from_millis(60),
+        "{:?}",
+        begin.elapsed()
+    );
 }
 
 #[test]
 fn a_missing_key_is_the_operators_error_and_names_the_variable() {
-    let endpoint =
-        Endpoint { api_key_env: Some("STRATA_TEST_NO_SUCH_KEY".to_owned()), ..Server::new([text("x")]).endpoint() };
+    let endpoint = Endpoint {
+        api_key_env: Some("STRATA_TEST_NO_SUCH_KEY".to_owned()),
+        ..Server::new([text("x")]).endpoint()
+    };
     let config = Config::of(config::Provider::OpenAi(endpoint));
     let error = models(&config).expect_err("no key").to_string();
-    assert!(error.contains("`STRATA_TEST_NO_SUCH_KEY`: it is not set"), "{error}");
+    assert!(
+        error.contains("`STRATA_TEST_NO_SUCH_KEY`: it is not set"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -265,5 +461,8 @@ fn texts_from_outside_fit_one_line() {
     let check = |text: &str, expected: &str| assert_eq!(excerpt(text), expected);
     check(" a\tb\u{7}c ", "a b c");
     check(&"é".repeat(EXCERPT_CHARS), &"é".repeat(EXCERPT_CHARS));
-    check(&"é".repeat(EXCERPT_CHARS + 1), &format!("{}…", "é".repeat(EXCERPT_CHARS)));
+    check(
+        &"é".repeat(EXCERPT_CHARS + 1),
+        &format!("{}…", "é".repeat(EXCERPT_CHARS)),
+    );
 }

@@ -49,12 +49,17 @@ impl Assembler {
             replace_halves(&mut self.model);
         }
         self.count(take(&mut piece, "usage"));
-        let Value::Array(choices) = take(&mut piece, "choices") else { return String::new() };
+        let Value::Array(choices) = take(&mut piece, "choices") else {
+            return String::new();
+        };
         let mut text = String::new();
         for (mut choice, place) in choices.into_iter().zip(0..) {
             self.count(take(&mut choice, "usage"));
             let index = index(&choice, place);
-            let is_first = self.choices.first_key_value().is_none_or(|(first, _)| index <= *first);
+            let is_first = self
+                .choices
+                .first_key_value()
+                .is_none_or(|(first, _)| index <= *first);
             let added = self.choices.entry(index).or_default().take(choice);
             if is_first {
                 text += &added;
@@ -81,7 +86,9 @@ impl Assembler {
         match self.choices.first_key_value() {
             _ if self.ended => Progress::Ended,
             None => Progress::Empty,
-            Some((_, choice)) if choice.finish_reason.is_null() && choice.error.is_null() => Progress::Open,
+            Some((_, choice)) if choice.finish_reason.is_null() && choice.error.is_null() => {
+                Progress::Open
+            }
             Some(_) => Progress::Complete,
         }
     }
@@ -93,7 +100,11 @@ impl Assembler {
 
     /// Returns the reply that would have come in one piece.
     pub(in super::super) fn finish(self) -> Value {
-        let choices: Vec<Value> = self.choices.into_iter().map(|(index, choice)| choice.finish(index)).collect();
+        let choices: Vec<Value> = self
+            .choices
+            .into_iter()
+            .map(|(index, choice)| choice.finish(index))
+            .collect();
         let mut reply = json!({ "model": self.model, "choices": choices, "error": self.error });
         if !self.usage.is_empty() {
             reply["usage"] = self.usage.into();
@@ -104,31 +115,39 @@ impl Assembler {
     /// Takes in what is known about tokens by now. Some endpoints send it in parts.
     fn count(&mut self, usage: Value) {
         let Value::Object(usage) = usage else { return };
-        self.usage.extend(usage.into_iter().filter(|(_, value)| !value.is_null()));
+        self.usage
+            .extend(usage.into_iter().filter(|(_, value)| !value.is_null()));
     }
 
     fn is_blank(&self) -> bool {
-        self.choices.values().all(|choice| choice.content.is_empty() && choice.calls.is_empty())
+        self.choices
+            .values()
+            .all(|choice| choice.content.is_empty() && choice.calls.is_empty())
     }
 }
 
 impl Choice {
     fn take(&mut self, mut piece: Value) -> String {
-        let is_message =
-            piece["delta"].as_object().is_none_or(|delta| delta.is_empty()) && piece["message"].is_object();
+        let is_message = piece["delta"]
+            .as_object()
+            .is_none_or(|delta| delta.is_empty())
+            && piece["message"].is_object();
         if is_message && self.has_deltas {
             self.begin_again(&piece["message"]);
         }
         let said = message(&piece);
         self.has_deltas |= !is_message && said.is_object();
         let text = content(&said["content"]);
-        let text = text.strip_prefix(self.repeated(is_message)).unwrap_or(&text);
+        let text = text
+            .strip_prefix(self.repeated(is_message))
+            .unwrap_or(&text);
         let added = self.content.push(text);
         self.refusal.push(&refusal(said));
         self.reasoning.push(&reasoning(said));
         self.calls.take(&said["tool_calls"]);
         if said["function_call"].is_object() {
-            self.calls.take(&json!([{ "function": said["function_call"] }]));
+            self.calls
+                .take(&json!([{ "function": said["function_call"] }]));
         }
         if let Some(error) = stated_error(&piece) {
             self.error = error.clone();
@@ -145,7 +164,11 @@ impl Choice {
 
     /// What a complete message says again.
     fn repeated(&self, is_message: bool) -> &str {
-        if is_message && self.has_deltas { self.content.as_str() } else { "" }
+        if is_message && self.has_deltas {
+            self.content.as_str()
+        } else {
+            ""
+        }
     }
 
     /// A complete message follows the deltas that it consists of: what it says again is dropped.
@@ -156,7 +179,9 @@ impl Choice {
         if !reasoning(message).is_empty() {
             self.reasoning = JoinedText::default();
         }
-        if message["tool_calls"].as_array().is_some_and(|calls| !calls.is_empty())
+        if message["tool_calls"]
+            .as_array()
+            .is_some_and(|calls| !calls.is_empty())
             || message["function_call"].is_object()
         {
             self.calls = Calls::default();

@@ -30,7 +30,11 @@ pub(in super::super) enum Dialect {
 impl Dialect {
     /// Returns the dialect of the endpoint at a URL.
     pub(in super::super) fn at(url: &Url) -> Self {
-        if url.host_str() == Some(OPENAI_HOST) { Self::OpenAi } else { Self::Compatible }
+        if url.host_str() == Some(OPENAI_HOST) {
+            Self::OpenAi
+        } else {
+            Self::Compatible
+        }
     }
 }
 
@@ -122,12 +126,20 @@ pub(in super::super) fn body(
 ) -> Result<String, HostError> {
     let format = |text| {
         let schema = Schema { text, tool: None };
-        ResponseFormat { json_schema: Named { name: SCHEMA_NAME, schema }, r#type: "json_schema" }
+        ResponseFormat {
+            json_schema: Named {
+                name: SCHEMA_NAME,
+                schema,
+            },
+            r#type: "json_schema",
+        }
     };
     let streamed = form == Form::Streamed;
     let body = Body {
         max_completion_tokens: request.max_tokens.filter(|_| dialect == Dialect::OpenAi),
-        max_tokens: request.max_tokens.filter(|_| dialect == Dialect::Compatible),
+        max_tokens: request
+            .max_tokens
+            .filter(|_| dialect == Dialect::Compatible),
         messages: request.messages.iter().map(message).collect(),
         model,
         response_format: request.output_schema.as_deref().map(format),
@@ -152,18 +164,44 @@ fn message(turn: &Turn) -> Message<'_> {
     let tool_calls: Vec<_> = turn.tool_calls.iter().map(tool_call).collect();
     let silent = turn.content.is_empty() && !tool_calls.is_empty();
     let content = (!silent).then_some(turn.content.as_str());
-    Message { content, role, tool_call_id: turn.tool_call_id.as_deref(), tool_calls }
+    Message {
+        content,
+        role,
+        tool_call_id: turn.tool_call_id.as_deref(),
+        tool_calls,
+    }
 }
 
 fn tool_call(call: &llm::ToolCall) -> ToolCall<'_> {
-    let function = Called { arguments: &call.arguments, name: &call.name };
-    ToolCall { function, id: &call.id, r#type: "function" }
+    let function = Called {
+        arguments: &call.arguments,
+        name: &call.name,
+    };
+    ToolCall {
+        function,
+        id: &call.id,
+        r#type: "function",
+    }
 }
 
 fn tool(tool: &llm::Tool) -> Tool<'_> {
-    let llm::Tool { name, description, parameters } = tool;
-    let parameters = Schema { text: parameters, tool: Some(name) };
-    Tool { function: Function { description, name, parameters }, r#type: "function" }
+    let llm::Tool {
+        name,
+        description,
+        parameters,
+    } = tool;
+    let parameters = Schema {
+        text: parameters,
+        tool: Some(name),
+    };
+    Tool {
+        function: Function {
+            description,
+            name,
+            parameters,
+        },
+        r#type: "function",
+    }
 }
 
 impl Serialize for Schema<'_> {

@@ -65,7 +65,11 @@ impl Calls {
             match self.continued(piece, if alone { None } else { Some(place) }) {
                 Some(call) => call.take(piece),
                 None => {
-                    let mut call = Call { index: piece["index"].as_u64(), place, ..Call::default() };
+                    let mut call = Call {
+                        index: piece["index"].as_u64(),
+                        place,
+                        ..Call::default()
+                    };
                     call.take(piece);
                     self.0.push(call);
                 }
@@ -83,7 +87,10 @@ impl Calls {
             (None, Some(place)) => call.place == place,
             (None, None) => true,
         };
-        let known = self.0.iter().rposition(|call| belongs(call) && !id.is_empty() && call.id == id);
+        let known = self
+            .0
+            .iter()
+            .rposition(|call| belongs(call) && !id.is_empty() && call.id == id);
         let at = known.or_else(|| self.0.iter().rposition(belongs))?;
         let call = &mut self.0[at];
         (!call.is_followed_by(piece)).then_some(call)
@@ -127,7 +134,10 @@ impl Call {
 
     fn take(&mut self, piece: &Value) {
         let function = function(piece);
-        for (known, told) in [(&mut self.id, &piece["id"]), (&mut self.name, &function["name"])] {
+        for (known, told) in [
+            (&mut self.id, &piece["id"]),
+            (&mut self.name, &function["name"]),
+        ] {
             if known.is_empty() {
                 known.push_str(text(told));
             }
@@ -145,8 +155,7 @@ impl Call {
     }
 
     fn finish(self) -> Value {
-        let mut call =
-            json!({ "id": self.id, "function": { "name": self.name, "arguments": self.arguments.finish() } });
+        let mut call = json!({ "id": self.id, "function": { "name": self.name, "arguments": self.arguments.finish() } });
         replace_halves(&mut call);
         call
     }

@@ -17,18 +17,32 @@ fn request() -> Request {
 }
 
 fn add_tool(parameters: &str) -> Tool {
-    Tool { name: "add".to_owned(), description: "adds".to_owned(), parameters: parameters.to_owned() }
+    Tool {
+        name: "add".to_owned(),
+        description: "adds".to_owned(),
+        parameters: parameters.to_owned(),
+    }
 }
 
 #[test]
 fn everything_that_is_asked_is_sent() {
-    let call = ToolCall { id: "c1".to_owned(), name: "add".to_owned(), arguments: r#"{"a":1}"#.to_owned() };
+    let call = ToolCall {
+        id: "c1".to_owned(),
+        name: "add".to_owned(),
+        arguments: r#"{"a":1}"#.to_owned(),
+    };
     let request = Request {
         messages: vec![
             Turn::new(Speaker::System, "be brief"),
             Turn::new(Speaker::User, "1+1?"),
-            Turn { tool_calls: vec![call], ..Turn::new(Speaker::Assistant, "") },
-            Turn { tool_call_id: Some("c1".to_owned()), ..Turn::new(Speaker::Tool, "2") },
+            Turn {
+                tool_calls: vec![call],
+                ..Turn::new(Speaker::Assistant, "")
+            },
+            Turn {
+                tool_call_id: Some("c1".to_owned()),
+                ..Turn::new(Speaker::Tool, "2")
+            },
         ],
         tools: vec![add_tool(r#"{"type":"object"}"#)],
         output_schema: Some(r#"{"type":"integer"}"#.to_owned()),
@@ -68,14 +82,24 @@ fn everything_that_is_asked_is_sent() {
 #[test]
 fn schemas_that_are_not_json_are_refused() {
     let check = |request: Request, expected: &str| {
-        let error = body("m", &request, Form::Whole, Dialect::Compatible).expect_err("a bad schema");
+        let error =
+            body("m", &request, Form::Whole, Dialect::Compatible).expect_err("a bad schema");
         assert_eq!(error.kind, HostErrorKind::Invalid);
         assert!(error.message.contains(expected), "{}", error.message);
     };
     let output_schema = Some("{".to_owned());
-    check(Request { output_schema, ..request() }, "`output-schema` is not a JSON document");
+    check(
+        Request {
+            output_schema,
+            ..request()
+        },
+        "`output-schema` is not a JSON document",
+    );
     let tools = vec![add_tool("")];
-    check(Request { tools, ..request() }, "the parameters of the tool `add` is not a JSON document");
+    check(
+        Request { tools, ..request() },
+        "the parameters of the tool `add` is not a JSON document",
+    );
 }
 
 /// Interprets a message with what else a reply has.
@@ -87,12 +111,20 @@ fn reply_of(message: Value, finish: Value) -> Value {
 fn the_bound_of_output_tokens_is_named_as_the_endpoint_wants_it() {
     let check = |url: &str, name: &str| {
         let dialect = Dialect::at(&Url::parse(url).expect("a URL"));
-        let request = Request { max_tokens: Some(7), ..request() };
+        let request = Request {
+            max_tokens: Some(7),
+            ..request()
+        };
         let sent = body("m", &request, Form::Whole, dialect).expect("a body");
-        let expected = format!(r#"{{"{name}":7,"messages":[{{"content":"hello","role":"user"}}],"model":"m"}}"#);
+        let expected = format!(
+            r#"{{"{name}":7,"messages":[{{"content":"hello","role":"user"}}],"model":"m"}}"#
+        );
         assert_eq!(sent, expected, "{url}");
     };
-    check("https://api.openai.com/v1/chat/completions", "max_completion_tokens");
+    check(
+        "https://api.openai.com/v1/chat/completions",
+        "max_completion_tokens",
+    );
     check("https://API.OpenAI.com/v1", "max_completion_tokens");
     check("https://eu.api.openai.com/v1", "max_tokens");
     check("https://api.openai.com.example/v1", "max_tokens");
@@ -102,13 +134,20 @@ fn the_bound_of_output_tokens_is_named_as_the_endpoint_wants_it() {
 #[test]
 fn a_text_is_read_in_all_its_forms() {
     let check = |content: Value, text: &str| {
-        let answer = interpret(&reply_of(json!({ "content": content }), Value::Null)).expect("an answer");
+        let answer =
+            interpret(&reply_of(json!({ "content": content }), Value::Null)).expect("an answer");
         assert_eq!(answer.text, text, "{content}");
     };
     check(json!("hi"), "hi");
     check(json!(null), "");
-    check(json!([{ "type": "text", "text": "a" }, { "type": "image" }, { "text": "b" }, "c"]), "abc");
-    check(json!([{ "type": "thinking", "thinking": "hm" }, { "type": "reasoning", "text": "hm" }]), "");
+    check(
+        json!([{ "type": "text", "text": "a" }, { "type": "image" }, { "text": "b" }, "c"]),
+        "abc",
+    );
+    check(
+        json!([{ "type": "thinking", "thinking": "hm" }, { "type": "reasoning", "text": "hm" }]),
+        "",
+    );
     check(json!({ "type": "text", "text": "hi" }), "hi");
     check(json!({ "text": "hi" }), "hi");
     check(json!({ "type": "image_url" }), "");
@@ -119,13 +158,17 @@ fn a_text_is_read_in_all_its_forms() {
 
 #[test]
 fn the_choice_with_the_lowest_index_counts() {
-    let choice = |index: Value, text: &str| json!({ "index": index, "message": { "content": text } });
+    let choice =
+        |index: Value, text: &str| json!({ "index": index, "message": { "content": text } });
     let check = |choices: Value, text: &str| {
         let answer = interpret(&json!({ "choices": choices })).expect("an answer");
         assert_eq!(answer.text, text, "{choices}");
     };
     check(json!([choice(json!(1), "b"), choice(json!(0), "a")]), "a");
-    check(json!([choice(json!(null), "a"), choice(json!(null), "b")]), "a");
+    check(
+        json!([choice(json!(null), "a"), choice(json!(null), "b")]),
+        "a",
+    );
     check(json!([choice(json!(3), "a")]), "a");
 }
 
@@ -136,7 +179,8 @@ fn how_a_reply_ended_is_read_in_the_words_of_many() {
         assert_eq!(answer.finish, expected, "{message} {reason}");
     };
     let text = json!({ "content": "hi" });
-    let call = json!({ "content": null, "tool_calls": [{ "id": "c", "function": { "name": "add" } }] });
+    let call =
+        json!({ "content": null, "tool_calls": [{ "id": "c", "function": { "name": "add" } }] });
     check(text.clone(), json!("stop"), Finish::Stop);
     check(text.clone(), json!(null), Finish::Stop);
     check(text.clone(), json!("length"), Finish::Length);
@@ -147,14 +191,27 @@ fn how_a_reply_ended_is_read_in_the_words_of_many() {
     check(call.clone(), json!("tool_calls"), Finish::ToolCalls);
     check(call.clone(), json!("stop"), Finish::ToolCalls);
     check(call, json!("length"), Finish::Length);
-    check(json!({ "content": null, "refusal": "no" }), json!("stop"), Finish::Refusal);
-    check(json!({ "content": [{ "type": "refusal", "refusal": "no" }] }), json!("stop"), Finish::Refusal);
+    check(
+        json!({ "content": null, "refusal": "no" }),
+        json!("stop"),
+        Finish::Refusal,
+    );
+    check(
+        json!({ "content": [{ "type": "refusal", "refusal": "no" }] }),
+        json!("stop"),
+        Finish::Refusal,
+    );
 }
 
 #[test]
 fn a_refusal_is_the_text_where_there_is_no_other() {
     let check = |message: Value, text: &str| {
-        assert_eq!(interpret(&reply_of(message, json!("stop"))).expect("an answer").text, text);
+        assert_eq!(
+            interpret(&reply_of(message, json!("stop")))
+                .expect("an answer")
+                .text,
+            text
+        );
     };
     check(json!({ "content": null, "refusal": "no" }), "no");
     check(json!({ "content": "", "refusal": "no" }), "no");
@@ -164,23 +221,62 @@ fn a_refusal_is_the_text_where_there_is_no_other() {
 #[test]
 fn a_reply_that_states_a_failure_is_none() {
     let check = |reply: Value, problem: Problem, used: Used| {
-        assert_eq!(interpret(&reply).expect_err("no answer"), Unusable { problem, used }, "{reply}");
+        assert_eq!(
+            interpret(&reply).expect_err("no answer"),
+            Unusable { problem, used },
+            "{reply}"
+        );
     };
     let stated = Problem::StatedError;
     let usage = json!({ "prompt_tokens": 10, "completion_tokens": 3 });
     let counted = Used::Tokens(Tokens::new(10, 3));
-    check(json!({ "error": "overloaded" }), stated(json!("overloaded")), Used::Nothing);
-    check(json!({ "error": { "code": 429 } }), stated(json!({ "code": 429 })), Used::Nothing);
-    check(json!({ "error": true, "usage": usage }), stated(json!(true)), counted);
+    check(
+        json!({ "error": "overloaded" }),
+        stated(json!("overloaded")),
+        Used::Nothing,
+    );
+    check(
+        json!({ "error": { "code": 429 } }),
+        stated(json!({ "code": 429 })),
+        Used::Nothing,
+    );
+    check(
+        json!({ "error": true, "usage": usage }),
+        stated(json!(true)),
+        counted,
+    );
     let choice = json!({ "message": { "content": "half" }, "finish_reason": "stop" });
-    check(json!({ "choices": [choice], "error": "x" }), stated(json!("x")), Used::Unknown);
+    check(
+        json!({ "choices": [choice], "error": "x" }),
+        stated(json!("x")),
+        Used::Unknown,
+    );
     let choice = json!({ "message": { "content": "half" }, "error": { "message": "x" } });
-    check(json!({ "choices": [choice], "usage": usage }), stated(json!({ "message": "x" })), counted);
+    check(
+        json!({ "choices": [choice], "usage": usage }),
+        stated(json!({ "message": "x" })),
+        counted,
+    );
     let vllm = json!({ "object": "error", "code": 400 });
     check(vllm.clone(), stated(vllm), Used::Nothing);
-    check(reply_of(json!({ "content": "" }), json!("")), Problem::FailedFinish(String::new()), Used::Nothing);
-    check(reply_of(json!({ "content": "a" }), json!("error")), Problem::FailedFinish("error".into()), Used::Unknown);
-    for none in [json!({}), json!([]), json!({ "choices": [] }), json!({ "choices": [{}] }), json!("x"), json!(null)] {
+    check(
+        reply_of(json!({ "content": "" }), json!("")),
+        Problem::FailedFinish(String::new()),
+        Used::Nothing,
+    );
+    check(
+        reply_of(json!({ "content": "a" }), json!("error")),
+        Problem::FailedFinish("error".into()),
+        Used::Unknown,
+    );
+    for none in [
+        json!({}),
+        json!([]),
+        json!({ "choices": [] }),
+        json!({ "choices": [{}] }),
+        json!("x"),
+        json!(null),
+    ] {
         check(none, Problem::NoReply, Used::Nothing);
     }
 }
@@ -197,16 +293,42 @@ fn what_states_no_error_is_an_answer() {
 fn tool_calls_are_read_in_all_their_forms() {
     let check_in = |message: Value, expected: (&str, &str, &str)| {
         let answer = interpret(&reply_of(message, Value::Null)).expect("an answer");
-        let [call] = answer.tool_calls.as_slice() else { panic!("one call: {answer:?}") };
-        assert_eq!((call.id.as_str(), call.name.as_str(), call.arguments.as_str()), expected);
+        let [call] = answer.tool_calls.as_slice() else {
+            panic!("one call: {answer:?}")
+        };
+        assert_eq!(
+            (
+                call.id.as_str(),
+                call.name.as_str(),
+                call.arguments.as_str()
+            ),
+            expected
+        );
     };
-    let check = |call: Value, expected| check_in(json!({ "content": null, "tool_calls": [call] }), expected);
+    let check = |call: Value, expected| {
+        check_in(json!({ "content": null, "tool_calls": [call] }), expected)
+    };
     let function = |arguments: Value| json!({ "name": "add", "arguments": arguments });
-    check(json!({ "id": "c1", "function": function(json!("{\"a\":1}")) }), ("c1", "add", "{\"a\":1}"));
-    check(json!({ "function": function(json!({ "a": 1 })) }), ("", "add", "{\"a\":1}"));
-    check(json!({ "id": "", "function": function(json!("")) }), ("", "add", "{}"));
-    check(json!({ "function": function(Value::Null) }), ("", "add", "{}"));
-    check(json!({ "id": "c1", "name": "add", "arguments": "{}" }), ("c1", "add", "{}"));
+    check(
+        json!({ "id": "c1", "function": function(json!("{\"a\":1}")) }),
+        ("c1", "add", "{\"a\":1}"),
+    );
+    check(
+        json!({ "function": function(json!({ "a": 1 })) }),
+        ("", "add", "{\"a\":1}"),
+    );
+    check(
+        json!({ "id": "", "function": function(json!("")) }),
+        ("", "add", "{}"),
+    );
+    check(
+        json!({ "function": function(Value::Null) }),
+        ("", "add", "{}"),
+    );
+    check(
+        json!({ "id": "c1", "name": "add", "arguments": "{}" }),
+        ("c1", "add", "{}"),
+    );
     check(json!({}), ("", "", "{}"));
     let legacy = json!({ "content": null, "function_call": function(json!("{\"a\":1}")) });
     check_in(legacy, ("", "add", "{\"a\":1}"));
@@ -217,17 +339,39 @@ fn what_was_used_is_read_in_all_its_forms() {
     let check = |usage: Value, expected: (Option<u32>, Option<u32>, Option<u32>, Option<u32>)| {
         let reply = json!({ "choices": [{ "message": { "content": "hi" } }], "usage": usage });
         let usage = interpret(&reply).expect("an answer").usage;
-        assert_eq!((usage.input, usage.output, usage.total, usage.cached), expected, "{reply}");
+        assert_eq!(
+            (usage.input, usage.output, usage.total, usage.cached),
+            expected,
+            "{reply}"
+        );
     };
     check(json!(null), (None, None, None, None));
-    check(json!({ "prompt_tokens": 3, "completion_tokens": "4" }), (Some(3), Some(4), None, None));
-    check(json!({ "input_tokens": 3.2, "output_tokens": 4 }), (Some(4), Some(4), None, None));
+    check(
+        json!({ "prompt_tokens": 3, "completion_tokens": "4" }),
+        (Some(3), Some(4), None, None),
+    );
+    check(
+        json!({ "input_tokens": 3.2, "output_tokens": 4 }),
+        (Some(4), Some(4), None, None),
+    );
     check(json!({ "total_tokens": 9 }), (None, None, Some(9), None));
-    check(json!({ "prompt_tokens": -3, "completion_tokens": "NaN" }), (None, None, None, None));
+    check(
+        json!({ "prompt_tokens": -3, "completion_tokens": "NaN" }),
+        (None, None, None, None),
+    );
     let details = json!({ "cached_tokens": 2 });
-    check(json!({ "prompt_tokens": 3, "prompt_tokens_details": details }), (Some(3), None, None, Some(2)));
-    check(json!({ "input_tokens": 3, "input_tokens_details": details }), (Some(3), None, None, Some(2)));
-    check(json!({ "prompt_tokens": 3, "prompt_cache_hit_tokens": 2 }), (Some(3), None, None, Some(2)));
+    check(
+        json!({ "prompt_tokens": 3, "prompt_tokens_details": details }),
+        (Some(3), None, None, Some(2)),
+    );
+    check(
+        json!({ "input_tokens": 3, "input_tokens_details": details }),
+        (Some(3), None, None, Some(2)),
+    );
+    check(
+        json!({ "prompt_tokens": 3, "prompt_cache_hit_tokens": 2 }),
+        (Some(3), None, None, Some(2)),
+    );
 }
 
 /// Assembles the deltas of one choice and returns what the reply says.
@@ -243,9 +387,16 @@ fn assembled(deltas: &[Value]) -> Answer {
 #[test]
 fn the_pieces_of_tool_calls_are_told_apart() {
     let check = |pieces: &[Value], expected: &[(&str, &str)]| {
-        let deltas: Vec<Value> = pieces.iter().map(|calls| json!({ "tool_calls": calls })).collect();
+        let deltas: Vec<Value> = pieces
+            .iter()
+            .map(|calls| json!({ "tool_calls": calls }))
+            .collect();
         let answer = assembled(&deltas);
-        let calls: Vec<_> = answer.tool_calls.iter().map(|c| (c.id.as_str(), c.arguments.as_str())).collect();
+        let calls: Vec<_> = answer
+            .tool_calls
+            .iter()
+            .map(|c| (c.id.as_str(), c.arguments.as_str()))
+            .collect();
         assert_eq!(calls, expected, "{pieces:?}");
     };
     let call = |index: Value, id: &str, name: &str, arguments: &str| {
@@ -264,10 +415,15 @@ fn the_pieces_of_tool_calls_are_told_apart() {
     let both = [("c1", r#"{"a":1}"#), ("c2", r#"{"a":2}"#)];
     let (first, second) = (r#"{"a":1}"#, r#"{"a":2}"#);
     for index in [&none, &zero] {
-        let whole =
-            [json!([call(index.clone(), "c1", "add", first)]), json!([call(index.clone(), "c2", "add", second)])];
+        let whole = [
+            json!([call(index.clone(), "c1", "add", first)]),
+            json!([call(index.clone(), "c2", "add", second)]),
+        ];
         check(&whole, &both);
-        let together = [json!([call(index.clone(), "c1", "add", first), call(index.clone(), "c2", "add", second)])];
+        let together = [json!([
+            call(index.clone(), "c1", "add", first),
+            call(index.clone(), "c2", "add", second)
+        ])];
         check(&together, &both);
         let parts = [
             json!([call(index.clone(), "c1", "add", "")]),
@@ -277,12 +433,17 @@ fn the_pieces_of_tool_calls_are_told_apart() {
             json!([call(index.clone(), "c2", "", ":2}")]),
         ];
         check(&parts, &both);
-        let without_ids =
-            [json!([call(index.clone(), "", "add", first)]), json!([call(index.clone(), "", "add", second)])];
+        let without_ids = [
+            json!([call(index.clone(), "", "add", first)]),
+            json!([call(index.clone(), "", "add", second)]),
+        ];
         check(&without_ids, &[("", first), ("", second)]);
     }
     let mixed = [
-        json!([call(one.clone(), "c2", "add", "{\"a\""), call(zero.clone(), "c1", "add", "{\"a\"")]),
+        json!([
+            call(one.clone(), "c2", "add", "{\"a\""),
+            call(zero.clone(), "c1", "add", "{\"a\"")
+        ]),
         json!([call(one.clone(), "", "", ":2}")]),
         json!([call(zero.clone(), "", "", ":1}")]),
     ];
@@ -294,7 +455,13 @@ fn the_pieces_of_tool_calls_are_told_apart() {
     ];
     check(&repeated, &both);
     // An endpoint that gives each piece an id of its own.
-    check(&[json!([call(zero.clone(), "c1", "add", "{\"a\"")]), json!([call(zero, "x", "", ":1}")])], &both[..1]);
+    check(
+        &[
+            json!([call(zero.clone(), "c1", "add", "{\"a\"")]),
+            json!([call(zero, "x", "", ":1}")]),
+        ],
+        &both[..1],
+    );
 }
 
 #[test]
@@ -308,7 +475,10 @@ fn a_complete_message_behind_its_pieces_is_not_taken_twice() {
     ];
     for skipped in 0..=2 {
         let mut assembler = Assembler::default();
-        let heard: String = pieces[skipped..].iter().map(|piece| assembler.take(piece.clone())).collect();
+        let heard: String = pieces[skipped..]
+            .iter()
+            .map(|piece| assembler.take(piece.clone()))
+            .collect();
         let answer = interpret(&assembler.finish()).expect("an answer");
         if skipped != 1 {
             assert_eq!((answer.text.as_str(), heard.as_str()), ("hello", "hello"));
@@ -318,8 +488,20 @@ fn a_complete_message_behind_its_pieces_is_not_taken_twice() {
 }
 
 fn documents() -> impl Strategy<Value = Value> {
-    let names = prop::sample::select(vec!["choices", "message", "content", "tool_calls", "function", "usage", "id"]);
-    let leaf = prop_oneof![Just(Value::Null), any::<i64>().prop_map(Value::from), ".*".prop_map(Value::from)];
+    let names = prop::sample::select(vec![
+        "choices",
+        "message",
+        "content",
+        "tool_calls",
+        "function",
+        "usage",
+        "id",
+    ]);
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<i64>().prop_map(Value::from),
+        ".*".prop_map(Value::from)
+    ];
     leaf.prop_recursive(6, 64, 4, move |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),

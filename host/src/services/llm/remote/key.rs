@@ -30,8 +30,13 @@ pub(super) struct Hush<'a>(Option<&'a Trace>);
 impl Key {
     /// The key in a variable.
     pub(super) fn read(variables: &Variables, variable: &str) -> Result<Self, ConfigError> {
-        let key = variables.require(variable).and_then(|secret| Self::new(variable, secret));
-        key.map_err(|problem| ConfigError::ApiKey { name: variable.to_owned(), problem })
+        let key = variables
+            .require(variable)
+            .and_then(|secret| Self::new(variable, secret));
+        key.map_err(|problem| ConfigError::ApiKey {
+            name: variable.to_owned(),
+            problem,
+        })
     }
 
     fn new(variable: &str, secret: String) -> Result<Self, &'static str> {
@@ -39,8 +44,14 @@ impl Key {
             .map_err(|_| "holds a character that no HTTP header can carry, such as a line break")?;
         bearer.set_sensitive(true);
         let trace = Some(secret).filter(|secret| secret.len() >= HIDDEN_FROM);
-        let trace = trace.and_then(|secret| Trace::of(variable, &secret)).map(Box::new);
-        Ok(Self { variable: variable.to_owned(), bearer, trace })
+        let trace = trace
+            .and_then(|secret| Trace::of(variable, &secret))
+            .map(Box::new);
+        Ok(Self {
+            variable: variable.to_owned(),
+            bearer,
+            trace,
+        })
     }
 
     /// The variable's name.
@@ -70,7 +81,9 @@ impl<'a> Hush<'a> {
 
     /// What is certain of a text that goes on; it is taken away from it.
     pub(super) fn begun(self, text: &mut String) -> String {
-        let Some(trace) = self.0 else { return std::mem::take(text) };
+        let Some(trace) = self.0 else {
+            return std::mem::take(text);
+        };
         let (clear, left) = hidden_so_far(text.as_bytes(), &[trace]);
         text.drain(..text.len() - left);
         String::from_utf8_lossy(&clear).into_owned()
@@ -78,7 +91,11 @@ impl<'a> Hush<'a> {
 
     /// A reply without the key in it.
     pub(super) fn reply(self, reply: Reply) -> Reply {
-        let call = |ToolCall { id, name, arguments }| ToolCall {
+        let call = |ToolCall {
+                        id,
+                        name,
+                        arguments,
+                    }| ToolCall {
             id: self.text(id),
             name: self.text(name),
             arguments: self.text(arguments),
@@ -115,7 +132,10 @@ mod tests {
     fn a_key_is_in_its_header_and_in_no_debug_output() {
         let key = Key::new("KEY", SECRET.to_owned()).expect("a usable key");
         assert_eq!(key.bearer().to_str().ok(), Some("Bearer sk-0123456789"));
-        assert_eq!(format!("{key:?} {:?}", key.bearer()), "Key(\"KEY\", [redacted]) Sensitive");
+        assert_eq!(
+            format!("{key:?} {:?}", key.bearer()),
+            "Key(\"KEY\", [redacted]) Sensitive"
+        );
     }
 
     #[test]
@@ -124,8 +144,16 @@ mod tests {
             let key = Key::new("KEY", secret.to_owned()).expect("a usable key");
             assert_eq!(Hush::of(Some(&key)).text(text.to_owned()), expected);
         };
-        check(SECRET, "wrong key sk-0123456789!", "wrong key [secret KEY]!");
-        check(SECRET, r"wrong key \u0073k\u002d0123456789!", "wrong key [secret KEY]!");
+        check(
+            SECRET,
+            "wrong key sk-0123456789!",
+            "wrong key [secret KEY]!",
+        );
+        check(
+            SECRET,
+            r"wrong key \u0073k\u002d0123456789!",
+            "wrong key [secret KEY]!",
+        );
         check(SECRET, "nothing", "nothing");
         check("broken", "broken", "broken");
     }
@@ -135,7 +163,9 @@ mod tests {
         let check = |secret: &str, expected: &str| {
             let value = secret.to_owned();
             let variables = Variables::of(move |name| (name == "KEY").then(|| value.clone()));
-            let problem = Key::read(&variables, "KEY").expect_err("an unusable key").to_string();
+            let problem = Key::read(&variables, "KEY")
+                .expect_err("an unusable key")
+                .to_string();
             assert!(problem.contains(expected), "{problem}");
             assert!(secret.is_empty() || !problem.contains(secret));
         };
@@ -145,8 +175,12 @@ mod tests {
 
     #[test]
     fn a_missing_variable_is_named() {
-        let error = Key::read(&Variables::default(), "STRATA_TEST_NO_SUCH_KEY").expect_err("no such variable");
+        let error = Key::read(&Variables::default(), "STRATA_TEST_NO_SUCH_KEY")
+            .expect_err("no such variable");
         let text = error.to_string();
-        assert!(text.contains("`STRATA_TEST_NO_SUCH_KEY`: it is not set"), "{text}");
+        assert!(
+            text.contains("`STRATA_TEST_NO_SUCH_KEY`: it is not set"),
+            "{text}"
+        );
     }
 }

@@ -31,17 +31,26 @@ const SNIFFED_BYTES: usize = 6;
 impl Remote {
     /// Reads an answer to its end and returns the value of the reply. What is heard meanwhile has neither the key nor
     /// what the model thinks aloud in it.
-    pub(super) async fn receive(&self, response: &mut Response, hearing: &mut Hearing) -> Result<Value, Failure> {
+    pub(super) async fn receive(
+        &self,
+        response: &mut Response,
+        hearing: &mut Hearing,
+    ) -> Result<Value, Failure> {
         let mut beginning = Vec::new();
         let mut read = 0;
         while beginning.len() < SNIFFED_BYTES {
-            let Some(chunk) = response.chunk().await.map_err(|e| self.broken(e))? else { break };
+            let Some(chunk) = response.chunk().await.map_err(|e| self.broken(e))? else {
+                break;
+            };
             read += chunk.len();
             if read > REPLY_BYTES {
                 return Err(too_large());
             }
             beginning.extend_from_slice(&chunk);
-            let blank = beginning.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+            let blank = beginning
+                .iter()
+                .take_while(|byte| byte.is_ascii_whitespace())
+                .count();
             beginning.drain(..blank);
         }
         if begins_stream(&beginning, is_declared_stream(response)) {
@@ -51,7 +60,11 @@ impl Remote {
         }
     }
 
-    async fn receive_whole(&self, response: &mut Response, beginning: Vec<u8>) -> Result<Value, Failure> {
+    async fn receive_whole(
+        &self,
+        response: &mut Response,
+        beginning: Vec<u8>,
+    ) -> Result<Value, Failure> {
         let mut bytes = beginning;
         while let Some(chunk) = response.chunk().await.map_err(|e| self.broken(e))? {
             if bytes.len() + chunk.len() > REPLY_BYTES {
@@ -99,7 +112,10 @@ impl Remote {
     fn unreadable(&self, what: &str, text: &str, error: &JsonError) -> Failure {
         let quoted = self.hush().excerpt(text);
         let message = format!("the {what} is {error}: `{quoted}`");
-        let begins = text.trim_start_matches('\u{feff}').trim_start().starts_with('{');
+        let begins = text
+            .trim_start_matches('\u{feff}')
+            .trim_start()
+            .starts_with('{');
         match error {
             JsonError::Deep | JsonError::Large => Failure::lasting(message).charged(),
             _ if begins => Failure::passing(message, Retry::Backoff).charged(),
@@ -119,7 +135,12 @@ struct StreamReader<'a> {
 impl<'a> StreamReader<'a> {
     fn new(remote: &'a Remote, hearing: &'a mut Hearing) -> Self {
         let listener = Listener::new(hearing, remote.hush());
-        Self { remote, events: Events::default(), reply: remote.protocol.assembler(), listener }
+        Self {
+            remote,
+            events: Events::default(),
+            reply: remote.protocol.assembler(),
+            listener,
+        }
     }
 
     /// Takes in more bytes. Returns whether nothing more counts.
@@ -142,7 +163,10 @@ impl<'a> StreamReader<'a> {
             // It may be cut; then the reply is not complete.
             let _ = self.take(&event);
         }
-        let failure = Failure::passing("the stream ended in the middle of the reply", Retry::Backoff);
+        let failure = Failure::passing(
+            "the stream ended in the middle of the reply",
+            Retry::Backoff,
+        );
         self.break_off(failure.charged())
     }
 
@@ -168,7 +192,8 @@ impl<'a> StreamReader<'a> {
             let error = stated.get_mut("error").map(Value::take);
             self.reply.fail(error.unwrap_or(stated));
         } else if !data.is_empty() {
-            let piece = read_piece(data).map_err(|error| self.remote.unreadable("stream", data, &error))?;
+            let piece =
+                read_piece(data).map_err(|error| self.remote.unreadable("stream", data, &error))?;
             self.listener.text(&self.reply.take(piece));
         }
         Ok(())
@@ -177,8 +202,14 @@ impl<'a> StreamReader<'a> {
     /// A failure in the middle of a reply, which is charged as far as it has come.
     fn charge(&mut self, failure: Failure) -> Failure {
         let begun = self.reply.progress() > Progress::Empty;
-        let used = match self.remote.protocol.interpret(&mem::take(&mut self.reply).finish()) {
-            Ok(answer) if answer.usage.is_known() => Used::Tokens(answer.usage.tokens(Tokens::default())),
+        let used = match self
+            .remote
+            .protocol
+            .interpret(&mem::take(&mut self.reply).finish())
+        {
+            Ok(answer) if answer.usage.is_known() => {
+                Used::Tokens(answer.usage.tokens(Tokens::default()))
+            }
             Err(unusable) if unusable.used != Used::Nothing => unusable.used,
             _ if begun => Used::Unknown,
             _ => failure.used,
@@ -188,12 +219,21 @@ impl<'a> StreamReader<'a> {
 }
 
 fn is_declared_stream(response: &Response) -> bool {
-    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    kind.is_some_and(|kind| kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream"))
+    let kind = response
+        .headers()
+        .get(CONTENT_TYPE)
+        .and_then(|kind| kind.to_str().ok());
+    kind.is_some_and(|kind| {
+        kind.trim_start()
+            .to_ascii_lowercase()
+            .starts_with("text/event-stream")
+    })
 }
 
 fn begins_stream(beginning: &[u8], declared: bool) -> bool {
-    let beginning = beginning.strip_prefix("\u{feff}".as_bytes()).unwrap_or(beginning);
+    let beginning = beginning
+        .strip_prefix("\u{feff}".as_bytes())
+        .unwrap_or(beginning);
     match beginning.first() {
         Some(b'{' | b'[') => false,
         Some(_) if declared => true,
@@ -202,7 +242,11 @@ fn begins_stream(beginning: &[u8], declared: bool) -> bool {
 }
 
 fn too_large() -> Failure {
-    Failure::lasting(format!("the reply is larger than {} MiB", REPLY_BYTES >> 20)).charged()
+    Failure::lasting(format!(
+        "the reply is larger than {} MiB",
+        REPLY_BYTES >> 20
+    ))
+    .charged()
 }
 
 /// Passes the answer on to whoever listens, without what the model thinks and without the key. What may be the beginning
@@ -216,7 +260,12 @@ struct Listener<'a> {
 
 impl<'a> Listener<'a> {
     fn new(hearing: &'a mut Hearing, hush: Hush<'a>) -> Self {
-        Self { hearing, hush, filter: AnswerFilter::default(), held: String::new() }
+        Self {
+            hearing,
+            hush,
+            filter: AnswerFilter::default(),
+            held: String::new(),
+        }
     }
 
     fn text(&mut self, text: &str) {

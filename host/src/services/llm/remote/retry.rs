@@ -41,22 +41,34 @@ const QUOTA: &str = "insufficient_quota";
 /// What an answer with this status and these headers means for the next try. `is_quota` says that the account has no
 /// money left.
 pub(super) fn after(status: StatusCode, headers: &HeaderMap, is_quota: bool) -> Retry {
-    let said = headers.get(SHOULD_RETRY).map(|value| value.as_bytes().trim_ascii().to_ascii_lowercase());
+    let said = headers
+        .get(SHOULD_RETRY)
+        .map(|value| value.as_bytes().trim_ascii().to_ascii_lowercase());
     let passes = match said.as_deref() {
         Some(b"true") => true,
         Some(b"false") => false,
         _ => !is_quota && may_pass(status),
     };
-    if passes { asked(headers).map_or(Retry::Backoff, Retry::After) } else { Retry::Never }
+    if passes {
+        asked(headers).map_or(Retry::Backoff, Retry::After)
+    } else {
+        Retry::Never
+    }
 }
 
 /// What an error in place of a reply means for the next try. It is taken for a failure in passing, unless it names a
 /// status that lasts: some endpoints pass on what others said to them.
 pub(super) fn stated(error: &Value) -> Retry {
-    let code = ["code", "status", "status_code"].into_iter().find_map(|field| count(&error[field]));
+    let code = ["code", "status", "status_code"]
+        .into_iter()
+        .find_map(|field| count(&error[field]));
     let status = code.and_then(|code| StatusCode::from_u16(u16::try_from(code).ok()?).ok());
     let lasts = status.is_some_and(|status| status.is_client_error() && !may_pass(status));
-    if lasts || is_quota(error) { Retry::Never } else { Retry::Backoff }
+    if lasts || is_quota(error) {
+        Retry::Never
+    } else {
+        Retry::Backoff
+    }
 }
 
 /// Whether an error says that the account has no money left.
@@ -65,7 +77,11 @@ pub(super) fn is_quota(error: &Value) -> bool {
 }
 
 fn may_pass(status: StatusCode) -> bool {
-    let passing = [StatusCode::REQUEST_TIMEOUT, StatusCode::CONFLICT, StatusCode::TOO_MANY_REQUESTS];
+    let passing = [
+        StatusCode::REQUEST_TIMEOUT,
+        StatusCode::CONFLICT,
+        StatusCode::TOO_MANY_REQUESTS,
+    ];
     passing.contains(&status) || status.is_server_error()
 }
 
@@ -93,7 +109,10 @@ mod tests {
     #[test]
     fn an_error_in_the_place_of_a_reply_passes_unless_it_says_otherwise() {
         let check = |error: Value, retry: Retry| assert_eq!(stated(&error), retry, "{error}");
-        check(json!({ "code": 503, "message": "overloaded" }), Retry::Backoff);
+        check(
+            json!({ "code": 503, "message": "overloaded" }),
+            Retry::Backoff,
+        );
         check(json!({ "code": 429 }), Retry::Backoff);
         check(json!({ "code": "429" }), Retry::Backoff);
         check(json!({ "code": "overloaded" }), Retry::Backoff);
@@ -113,7 +132,11 @@ mod tests {
             let mut headers = HeaderMap::new();
             headers.insert(SHOULD_RETRY, said.parse().expect("a header value"));
             let status = StatusCode::from_u16(status).expect("a status");
-            assert_eq!(after(status, &headers, is_quota), expected, "{status} {said}");
+            assert_eq!(
+                after(status, &headers, is_quota),
+                expected,
+                "{status} {said}"
+            );
         };
         check(500, "false", false, Retry::Never);
         check(429, " False ", false, Retry::Never);
@@ -127,7 +150,11 @@ mod tests {
     fn only_what_may_pass_is_tried_again() {
         let check = |status: u16, expected: Retry| {
             let status = StatusCode::from_u16(status).expect("a status");
-            assert_eq!(after(status, &HeaderMap::new(), false), expected, "{status}");
+            assert_eq!(
+                after(status, &HeaderMap::new(), false),
+                expected,
+                "{status}"
+            );
         };
         for status in [408, 409, 429, 500, 502, 503, 504, 529] {
             check(status, Retry::Backoff);
@@ -145,17 +172,41 @@ mod tests {
             if let Some(date) = date {
                 headers.insert(DATE, date.parse().expect("a header value"));
             }
-            assert_eq!(after(StatusCode::TOO_MANY_REQUESTS, &headers, false), expected, "{asked}");
+            assert_eq!(
+                after(StatusCode::TOO_MANY_REQUESTS, &headers, false),
+                expected,
+                "{asked}"
+            );
         };
         let noon = Some("Sun, 06 Nov 1994 12:00:00 GMT");
         check("7", None, Retry::After(Duration::from_secs(7)));
         check(" 0 ", None, Retry::After(Duration::ZERO));
-        check("Sun, 06 Nov 1994 12:00:20 GMT", noon, Retry::After(Duration::from_secs(20)));
-        check("Sun, 06 Nov 1994 11:00:00 GMT", noon, Retry::After(Duration::ZERO));
+        check(
+            "Sun, 06 Nov 1994 12:00:20 GMT",
+            noon,
+            Retry::After(Duration::from_secs(20)),
+        );
+        check(
+            "Sun, 06 Nov 1994 11:00:00 GMT",
+            noon,
+            Retry::After(Duration::ZERO),
+        );
         check("86400", None, Retry::After(Duration::from_secs(60)));
-        check("Sun, 06 Nov 1994 12:00:20 GMT", None, Retry::After(Duration::ZERO));
-        check("Sunday, 06-Nov-94 12:00:20 GMT", noon, Retry::After(Duration::from_secs(20)));
-        check("Sun Nov  6 12:00:20 1994", noon, Retry::After(Duration::from_secs(20)));
+        check(
+            "Sun, 06 Nov 1994 12:00:20 GMT",
+            None,
+            Retry::After(Duration::ZERO),
+        );
+        check(
+            "Sunday, 06-Nov-94 12:00:20 GMT",
+            noon,
+            Retry::After(Duration::from_secs(20)),
+        );
+        check(
+            "Sun Nov  6 12:00:20 1994",
+            noon,
+            Retry::After(Duration::from_secs(20)),
+        );
         check("0.25", None, Retry::After(Duration::from_millis(250)));
         check("1e300", None, Retry::After(Duration::from_secs(60)));
         check("NaN", None, Retry::Backoff);
@@ -168,8 +219,15 @@ mod tests {
         let check = |milliseconds: &str, expected: Duration| {
             let mut headers = HeaderMap::new();
             headers.insert(RETRY_AFTER, "7".parse().expect("a header value"));
-            headers.insert("retry-after-ms", milliseconds.parse().expect("a header value"));
-            assert_eq!(after(StatusCode::TOO_MANY_REQUESTS, &headers, false), Retry::After(expected), "{milliseconds}");
+            headers.insert(
+                "retry-after-ms",
+                milliseconds.parse().expect("a header value"),
+            );
+            assert_eq!(
+                after(StatusCode::TOO_MANY_REQUESTS, &headers, false),
+                Retry::After(expected),
+                "{milliseconds}"
+            );
         };
         check("250", Duration::from_millis(250));
         check("0.5", Duration::from_micros(500));
@@ -181,7 +239,11 @@ mod tests {
     #[test]
     fn waits_double_up_to_a_limit() {
         let check = |retry: Retry, retries: u32, expected_ms: Option<u64>| {
-            assert_eq!(retry.wait(FIRST, retries), expected_ms.map(Duration::from_millis), "{retry:?} {retries}");
+            assert_eq!(
+                retry.wait(FIRST, retries),
+                expected_ms.map(Duration::from_millis),
+                "{retry:?} {retries}"
+            );
         };
         check(Retry::Never, 0, None);
         check(Retry::Backoff, 0, Some(500));

@@ -62,7 +62,9 @@ impl Events {
         let value = match line.split_once(':') {
             Some(("data", value)) => value.strip_prefix(' ').unwrap_or(value),
             Some(("event", name)) => {
-                name.strip_prefix(' ').unwrap_or(name).clone_into(&mut self.name);
+                name.strip_prefix(' ')
+                    .unwrap_or(name)
+                    .clone_into(&mut self.name);
                 return None;
             }
             None if line == "data" => "",
@@ -92,9 +94,19 @@ mod tests {
             let mut events = Events::default();
             let pieces = STREAM.as_bytes().chunks(size);
             let found: Vec<Event> = pieces.flat_map(|piece| events.feed(piece)).collect();
-            let found: Vec<_> = found.iter().map(|event| (event.name.as_str(), event.data.as_str())).collect();
-            assert_eq!(found, [("", "one"), ("x", "two\n lines"), ("", ""), ("", "ü")], "in pieces of {size}");
-            assert_eq!(events.end().map(|event| event.data).as_deref(), Some("never ended"));
+            let found: Vec<_> = found
+                .iter()
+                .map(|event| (event.name.as_str(), event.data.as_str()))
+                .collect();
+            assert_eq!(
+                found,
+                [("", "one"), ("x", "two\n lines"), ("", ""), ("", "ü")],
+                "in pieces of {size}"
+            );
+            assert_eq!(
+                events.end().map(|event| event.data).as_deref(),
+                Some("never ended")
+            );
         }
     }
 }

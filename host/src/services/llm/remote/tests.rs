@@ -29,7 +29,9 @@ fn provider_of(endpoint: &Endpoint) -> Result<Remote, ConfigError> {
 }
 
 async fn ask(endpoint: &Endpoint) -> Result<Reply, HostError> {
-    answer(endpoint).await.map_err(|unanswered| unanswered.error)
+    answer(endpoint)
+        .await
+        .map_err(|unanswered| unanswered.error)
 }
 
 async fn answer(endpoint: &Endpoint) -> Result<Reply, Unanswered> {
@@ -40,13 +42,19 @@ async fn answer(endpoint: &Endpoint) -> Result<Reply, Unanswered> {
 
 /// Asks without a pace, and gives the reply alone.
 async fn complete(provider: &Remote, hearing: &mut Hearing) -> Result<Reply, Unanswered> {
-    provider.complete("m", &request(), (hearing, &Pace::default())).await.map(|(reply, _)| reply)
+    provider
+        .complete("m", &request(), (hearing, &Pace::default()))
+        .await
+        .map(|(reply, _)| reply)
 }
 
 /// Plays, asks with `retries`, and compares the text or a part of the error, and the number of requests made.
 async fn check(plays: &[Play], retries: u32, expected: Result<&str, &str>, requests: usize) {
     let server = Server::new(plays);
-    let endpoint = Endpoint { retries, ..server.endpoint() };
+    let endpoint = Endpoint {
+        retries,
+        ..server.endpoint()
+    };
     match (ask(&endpoint).await, expected) {
         (Ok(reply), Ok(text)) => assert_eq!(reply.text, text),
         (Err(error), Err(part)) => {
@@ -62,11 +70,33 @@ async fn check(plays: &[Play], retries: u32, expected: Result<&str, &str>, reque
 async fn a_failure_in_passing_is_retried_as_often_as_allowed() {
     let broken = failing("500 Internal Server Error", "");
     check(&[broken.clone(), text("fine")], 1, Ok("fine"), 2).await;
-    check(&[broken.clone(), text("fine")], 0, Err("answered 500 Internal Server Error: `broken`"), 1).await;
-    check(std::slice::from_ref(&broken), 2, Err("(after 2 retries)"), 3).await;
+    check(
+        &[broken.clone(), text("fine")],
+        0,
+        Err("answered 500 Internal Server Error: `broken`"),
+        1,
+    )
+    .await;
+    check(
+        std::slice::from_ref(&broken),
+        2,
+        Err("(after 2 retries)"),
+        3,
+    )
+    .await;
     check(&[Play::Slam, text("fine")], 1, Ok("fine"), 2).await;
-    check(&[Play::Slam, text("fine")], 0, Err("error sending request"), 1).await;
-    for status in ["408 Request Timeout", "409 Conflict", "429 Too Many Requests"] {
+    check(
+        &[Play::Slam, text("fine")],
+        0,
+        Err("error sending request"),
+        1,
+    )
+    .await;
+    for status in [
+        "408 Request Timeout",
+        "409 Conflict",
+        "429 Too Many Requests",
+    ] {
         check(&[failing(status, ""), text("fine")], 1, Ok("fine"), 2).await;
     }
 }
@@ -74,27 +104,60 @@ async fn a_failure_in_passing_is_retried_as_often_as_allowed() {
 #[tokio::test]
 async fn requests_that_are_made_again_keep_to_the_pace() {
     let server = Server::new([failing("429 Too Many Requests", ""), text("fine")]);
-    let mut provider = provider_of(&Endpoint { retries: 1, ..server.endpoint() }).expect("a usable endpoint");
+    let mut provider = provider_of(&Endpoint {
+        retries: 1,
+        ..server.endpoint()
+    })
+    .expect("a usable endpoint");
     provider.backoff = Duration::from_millis(1);
     let (mut hearing, pace) = (Hearing::default(), Pace::of(std::num::NonZeroU32::new(2)));
     let (question, asked) = (request(), (&mut hearing, &pace));
     let asked = provider.complete("m", &question, asked);
-    assert!(tokio::time::timeout(Duration::from_secs(1), asked).await.is_err(), "the second waits for half a minute");
+    assert!(
+        tokio::time::timeout(Duration::from_secs(1), asked)
+            .await
+            .is_err(),
+        "the second waits for half a minute"
+    );
     assert_eq!(server.seen().len(), 1);
 }
 
 #[tokio::test]
 async fn a_lasting_failure_is_never_retried() {
-    check(&[failing("400 Bad Request", "")], 3, Err("400 Bad Request: `broken`"), 1).await;
-    check(&[failing("401 Unauthorized", "")], 3, Err("under `api_key`"), 1).await;
+    check(
+        &[failing("400 Bad Request", "")],
+        3,
+        Err("400 Bad Request: `broken`"),
+        1,
+    )
+    .await;
+    check(
+        &[failing("401 Unauthorized", "")],
+        3,
+        Err("under `api_key`"),
+        1,
+    )
+    .await;
     check(&[failing("404 Not Found", "")], 3, Err("`base_url`"), 1).await;
-    check(&[Play::Answer("200 OK", "", "<html>".to_owned())], 3, Err("is not a JSON document"), 1).await;
+    check(
+        &[Play::Answer("200 OK", "", "<html>".to_owned())],
+        3,
+        Err("is not a JSON document"),
+        1,
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn what_an_error_says_to_do_is_said() {
     let check = async |status: &'static str, body: &str, expected: &str| {
-        check(&[Play::Answer(status, "", body.to_owned())], 3, Err(expected), 1).await;
+        check(
+            &[Play::Answer(status, "", body.to_owned())],
+            3,
+            Err(expected),
+            1,
+        )
+        .await;
     };
     let quota = r#"{"error":{"message":"You exceeded","type":"insufficient_quota","code":"insufficient_quota"}}"#;
     check("429 Too Many Requests", quota, "quota is used up").await;
@@ -128,8 +191,24 @@ async fn a_reply_that_is_none_is_asked_for_again() {
     check(&[said("{}")], 1, Err("holds no reply: `{}`"), 2).await;
     check(&[said("")], 1, Err("the answer is empty"), 2).await;
     check(&[said(r#"{"error":{"code":401}}"#)], 3, Err("401"), 1).await;
-    check(&[said("\u{feff}{\"choices\":[{\"message\":{\"content\":\"fine\"}}]}")], 0, Ok("fine"), 1).await;
-    check(&[said(r#"{"choices":[{"message":{"content":"cut \ud83d"}}]}"#)], 0, Ok("cut \u{fffd}"), 1).await;
+    check(
+        &[said(
+            "\u{feff}{\"choices\":[{\"message\":{\"content\":\"fine\"}}]}",
+        )],
+        0,
+        Ok("fine"),
+        1,
+    )
+    .await;
+    check(
+        &[said(
+            r#"{"choices":[{"message":{"content":"cut \ud83d"}}]}"#,
+        )],
+        0,
+        Ok("cut \u{fffd}"),
+        1,
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -137,23 +216,41 @@ async fn what_failed_replies_used_up_is_charged_with_the_one_that_did_not() {
     let failed = r#"{"choices":[{"message":{"content":"half"},"finish_reason":"error"}],
         "usage":{"prompt_tokens":10,"completion_tokens":3}}"#;
     let server = Server::new([Play::Answer("200 OK", "", failed.to_owned()), text("fine")]);
-    let mut provider = provider_of(&Endpoint { retries: 1, ..server.endpoint() }).expect("a usable endpoint");
+    let mut provider = provider_of(&Endpoint {
+        retries: 1,
+        ..server.endpoint()
+    })
+    .expect("a usable endpoint");
     provider.backoff = Duration::from_millis(1);
     let question = request();
-    let asked = provider.complete("m", &question, (&mut Hearing::default(), &Pace::default())).await;
+    let asked = provider
+        .complete("m", &question, (&mut Hearing::default(), &Pace::default()))
+        .await;
     assert_eq!(asked.expect("a reply").1, Used::Tokens(Tokens::new(10, 3)));
 }
 
 #[tokio::test]
 async fn redirects_are_not_followed() {
     let moved = failing("307 Temporary Redirect", "location: /elsewhere\r\n");
-    check(&[moved, text("fine")], 3, Err("redirects are not followed"), 1).await;
+    check(
+        &[moved, text("fine")],
+        3,
+        Err("redirects are not followed"),
+        1,
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn the_endpoint_decides_when_it_is_asked_again() {
-    let server = Server::new([failing("429 Too Many Requests", "retry-after: 0\r\n"), text("fine")]);
-    let endpoint = Endpoint { retries: 1, ..server.endpoint() };
+    let server = Server::new([
+        failing("429 Too Many Requests", "retry-after: 0\r\n"),
+        text("fine"),
+    ]);
+    let endpoint = Endpoint {
+        retries: 1,
+        ..server.endpoint()
+    };
     let mut provider = provider_of(&endpoint).expect("a usable endpoint");
     // The test would wait for this long if the header were not heeded.
     provider.backoff = Duration::from_secs(3600);
@@ -165,13 +262,29 @@ async fn the_endpoint_decides_when_it_is_asked_again() {
 async fn what_an_answer_without_a_reply_used_up_is_told() {
     async fn check(play: Play, expected: Used) {
         let server = Server::new([play]);
-        let endpoint = Endpoint { timeout: Duration::from_millis(300), retries: 0, ..server.endpoint() };
-        assert_eq!(answer(&endpoint).await.map_err(|unanswered| unanswered.used), Err(expected));
+        let endpoint = Endpoint {
+            timeout: Duration::from_millis(300),
+            retries: 0,
+            ..server.endpoint()
+        };
+        assert_eq!(
+            answer(&endpoint)
+                .await
+                .map_err(|unanswered| unanswered.used),
+            Err(expected)
+        );
     }
     let said = |usage: &str| Play::Answer("200 OK", "", format!(r#"{{"choices": []{usage}}}"#));
-    check(said(r#", "usage": {"prompt_tokens": 1000, "completion_tokens": 2}"#), Used::Tokens(Tokens::new(1000, 2)))
-        .await;
-    check(said(r#", "usage": {"prompt_tokens": 1000}"#), Used::Tokens(Tokens::new(1000, 0))).await;
+    check(
+        said(r#", "usage": {"prompt_tokens": 1000, "completion_tokens": 2}"#),
+        Used::Tokens(Tokens::new(1000, 2)),
+    )
+    .await;
+    check(
+        said(r#", "usage": {"prompt_tokens": 1000}"#),
+        Used::Tokens(Tokens::new(1000, 0)),
+    )
+    .await;
     check(said(""), Used::Nothing).await;
     check(failing("500 Oops", ""), Used::Nothing).await;
     // It may be at work still, or was when the connection broke.
@@ -181,20 +294,34 @@ async fn what_an_answer_without_a_reply_used_up_is_told() {
     let cut = Play::Stream("content-length: 9999\r\n", "data: {}\n\n".to_owned());
     check(cut, Used::Unknown).await;
     let piece = r#"data: {"choices": [{"delta": {"content": "much"}}]}"#;
-    check(Play::Stream("", format!("{piece}\n\ndata: {{\n\n")), Used::Unknown).await;
+    check(
+        Play::Stream("", format!("{piece}\n\ndata: {{\n\n")),
+        Used::Unknown,
+    )
+    .await;
     check(Play::Stream("", "data: {\n\n".to_owned()), Used::Unknown).await;
     check(Play::Stream("", "data: <\n\n".to_owned()), Used::Nothing).await;
     check(Play::Stream("", String::new()), Used::Nothing).await;
-    let counted =
-        format!("{}, \"usage\": {{\"prompt_tokens\": 9, \"completion_tokens\": 1}}}}", &piece[..piece.len() - 1]);
-    check(Play::Stream("", format!("{counted}\n\n")), Used::Tokens(Tokens::new(9, 1))).await;
+    let counted = format!(
+        "{}, \"usage\": {{\"prompt_tokens\": 9, \"completion_tokens\": 1}}}}",
+        &piece[..piece.len() - 1]
+    );
+    check(
+        Play::Stream("", format!("{counted}\n\n")),
+        Used::Tokens(Tokens::new(9, 1)),
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn what_broke_off_counts_also_while_it_waits_to_be_asked_for_again() {
     let cut = Play::Stream("content-length: 9999\r\n", "data: {}\n\n".to_owned());
     let server = Server::new([cut]);
-    let mut provider = provider_of(&Endpoint { retries: 1, ..server.endpoint() }).expect("a usable endpoint");
+    let mut provider = provider_of(&Endpoint {
+        retries: 1,
+        ..server.endpoint()
+    })
+    .expect("a usable endpoint");
     provider.backoff = Duration::from_secs(3600);
     let departure = Departure::ahead();
     let mut hearing = Hearing::default().of(departure.clone());
@@ -216,9 +343,17 @@ async fn what_broke_off_counts_also_while_it_waits_to_be_asked_for_again() {
 #[tokio::test]
 async fn a_reply_that_does_not_end_is_cut_by_the_timeout_and_not_paid_twice() {
     let server = Server::new([Play::Drip]);
-    let endpoint = Endpoint { retries: 3, timeout: Duration::from_millis(300), ..server.endpoint() };
+    let endpoint = Endpoint {
+        retries: 3,
+        timeout: Duration::from_millis(300),
+        ..server.endpoint()
+    };
     let error = ask(&endpoint).await.expect_err("no end of the reply");
-    assert!(error.message.contains("no whole answer within 300ms"), "{}", error.message);
+    assert!(
+        error.message.contains("no whole answer within 300ms"),
+        "{}",
+        error.message
+    );
     assert_eq!(server.seen().len(), 1);
 }
 
@@ -232,7 +367,11 @@ async fn an_error_is_quoted_at_its_beginning_and_on_one_line() {
     let long = format!("one\n\u{1b}[2Jtwo {}", "x".repeat(100_000));
     let server = Server::new([Play::Answer("400 Bad Request", "", long)]);
     let error = ask(&server.endpoint()).await.expect_err("a bad request");
-    assert!(error.message.contains("`one  [2Jtwo xxx"), "{}", error.message);
+    assert!(
+        error.message.contains("`one  [2Jtwo xxx"),
+        "{}",
+        error.message
+    );
     assert!(error.message.len() < 500, "{}", error.message.len());
 }
 
@@ -242,20 +381,35 @@ async fn the_key_is_sent_and_shown_nowhere() {
     for status in ["200 OK", "401 Unauthorized"] {
         let said = serde_json::json!({ "error": format!("{key} is wrong") }).to_string();
         let server = Server::new([Play::Answer(status, "", said)]);
-        let endpoint = Endpoint { api_key_env: Some(KEY.to_owned()), ..server.endpoint() };
+        let endpoint = Endpoint {
+            api_key_env: Some(KEY.to_owned()),
+            ..server.endpoint()
+        };
         let provider = provider_of(&endpoint).expect("a usable endpoint");
-        let error = complete(&provider, &mut Hearing::default()).await.expect_err("no reply").error;
-        assert!(error.message.contains("[secret PATH] is wrong"), "{}", error.message);
+        let error = complete(&provider, &mut Hearing::default())
+            .await
+            .expect_err("no reply")
+            .error;
+        assert!(
+            error.message.contains("[secret PATH] is wrong"),
+            "{}",
+            error.message
+        );
         assert!(!error.message.contains(&key));
         assert!(!format!("{provider:?}").contains(&key));
         let head = &server.seen()[0].head;
-        assert!(head.contains(&format!("authorization: bearer {}\r\n", key.to_lowercase())), "{head}");
+        assert!(
+            head.contains(&format!("authorization: bearer {}\r\n", key.to_lowercase())),
+            "{head}"
+        );
     }
 }
 
 /// As PHP and others write it: nothing of it stands in the answer as it is.
 fn escaped(key: &str) -> String {
-    key.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect()
+    key.encode_utf16()
+        .map(|unit| format!("\\u{unit:04x}"))
+        .collect()
 }
 
 #[tokio::test]
@@ -269,23 +423,43 @@ async fn the_key_is_in_no_part_of_a_reply_or_an_error_however_it_is_escaped() {
     );
     let answer = format!(r#"{{"model": "{escaped}", "choices": [{{"message": {message}}}]}}"#);
     let server = Server::new([Play::Answer("200 OK", "", answer)]);
-    let endpoint = Endpoint { api_key_env: Some(KEY.to_owned()), ..server.endpoint() };
+    let endpoint = Endpoint {
+        api_key_env: Some(KEY.to_owned()),
+        ..server.endpoint()
+    };
     let provider = provider_of(&endpoint).expect("a usable endpoint");
-    let reply = complete(&provider, &mut Hearing::default()).await.expect("a reply");
+    let reply = complete(&provider, &mut Hearing::default())
+        .await
+        .expect("a reply");
     assert_eq!(reply.text, "it is [secret PATH] [secret PATH]");
     assert_eq!(reply.model, "[secret PATH]");
-    let [one, other] = reply.tool_calls.as_slice() else { panic!("two calls: {reply:?}") };
+    let [one, other] = reply.tool_calls.as_slice() else {
+        panic!("two calls: {reply:?}")
+    };
     let hidden = r#"{"a": "[secret PATH]"}"#;
-    assert_eq!([&one.id, &one.name, &one.arguments], ["[secret PATH]", "[secret PATH]", hidden]);
+    assert_eq!(
+        [&one.id, &one.name, &one.arguments],
+        ["[secret PATH]", "[secret PATH]", hidden]
+    );
     assert_eq!(other.arguments, hidden.replace(": ", ":"));
     // A part of it is not found: it is taken out before the rest is cut off.
     let long = format!(r#"{{"error": "{}{escaped}"}}"#, "x".repeat(250));
     for status in ["200 OK", "500 Oops"] {
         let server = Server::new([Play::Answer(status, "", long.clone())]);
-        let endpoint = Endpoint { api_key_env: Some(KEY.to_owned()), ..server.endpoint() };
+        let endpoint = Endpoint {
+            api_key_env: Some(KEY.to_owned()),
+            ..server.endpoint()
+        };
         let provider = provider_of(&endpoint).expect("a usable endpoint");
-        let error = complete(&provider, &mut Hearing::default()).await.expect_err("no reply").error;
-        assert!(error.message.contains("x[secret PATH]"), "{}", error.message);
+        let error = complete(&provider, &mut Hearing::default())
+            .await
+            .expect_err("no reply")
+            .error;
+        assert!(
+            error.message.contains("x[secret PATH]"),
+            "{}",
+            error.message
+        );
     }
 }
 
@@ -302,7 +476,11 @@ async fn an_endpoint_that_is_not_there_is_an_upstream_error() {
     };
     let error = ask(&endpoint).await.expect_err("nobody there");
     assert_eq!(error.kind, HostErrorKind::Upstream);
-    for part in [&format!("at `http://127.0.0.1:{port}/chat/completions`"), "refused", "(after 1 retry)"] {
+    for part in [
+        &format!("at `http://127.0.0.1:{port}/chat/completions`"),
+        "refused",
+        "(after 1 retry)",
+    ] {
         assert!(error.message.contains(part), "{}", error.message);
     }
 }
@@ -312,9 +490,17 @@ async fn the_path_of_the_base_address_is_kept() {
     let server = Server::new([text("fine")]);
     ask(&server.endpoint()).await.expect("a reply");
     let seen = &server.seen()[0];
-    assert!(seen.head.starts_with("post /v1/chat/completions http/1.1\r\n"), "{}", seen.head);
+    assert!(
+        seen.head
+            .starts_with("post /v1/chat/completions http/1.1\r\n"),
+        "{}",
+        seen.head
+    );
     assert!(!seen.head.contains("authorization"));
-    assert_eq!(seen.body, r#"{"messages":[{"content":"hello","role":"user"}],"model":"m"}"#);
+    assert_eq!(
+        seen.body,
+        r#"{"messages":[{"content":"hello","role":"user"}],"model":"m"}"#
+    );
 }
 
 #[test]
@@ -328,16 +514,46 @@ fn base_addresses_lead_to_completions_or_are_refused() {
         }
         (found, _) => panic!("{base}: {found:?} instead of {expected:?}"),
     };
-    check("https://a.example/v1", Ok("https://a.example/v1/chat/completions"));
-    check("https://a.example/v1/", Ok("https://a.example/v1/chat/completions"));
-    check("https://a.example/v1//", Ok("https://a.example/v1/chat/completions"));
-    check("https://a.example/v1/chat/completions", Ok("https://a.example/v1/chat/completions"));
-    check("https://a.example/v1/chat/completions/", Ok("https://a.example/v1/chat/completions"));
-    check("https://a.example/chat/completions?api-version=2", Ok("https://a.example/chat/completions?api-version=2"));
-    check("https://a.example/completions", Ok("https://a.example/completions/chat/completions"));
-    check("https://a.example/", Ok("https://a.example/chat/completions"));
-    check("http://[::1]:8080", Ok("http://[::1]:8080/chat/completions"));
-    check("https://a.example/d/?api-version=2", Ok("https://a.example/d/chat/completions?api-version=2"));
+    check(
+        "https://a.example/v1",
+        Ok("https://a.example/v1/chat/completions"),
+    );
+    check(
+        "https://a.example/v1/",
+        Ok("https://a.example/v1/chat/completions"),
+    );
+    check(
+        "https://a.example/v1//",
+        Ok("https://a.example/v1/chat/completions"),
+    );
+    check(
+        "https://a.example/v1/chat/completions",
+        Ok("https://a.example/v1/chat/completions"),
+    );
+    check(
+        "https://a.example/v1/chat/completions/",
+        Ok("https://a.example/v1/chat/completions"),
+    );
+    check(
+        "https://a.example/chat/completions?api-version=2",
+        Ok("https://a.example/chat/completions?api-version=2"),
+    );
+    check(
+        "https://a.example/completions",
+        Ok("https://a.example/completions/chat/completions"),
+    );
+    check(
+        "https://a.example/",
+        Ok("https://a.example/chat/completions"),
+    );
+    check(
+        "http://[::1]:8080",
+        Ok("http://[::1]:8080/chat/completions"),
+    );
+    check(
+        "https://a.example/d/?api-version=2",
+        Ok("https://a.example/d/chat/completions?api-version=2"),
+    );
     check(
         "https://a.example/v1?key=s3cret",
         Err("`https://a.example/v1` as the model's `base_url`: its query holds more"),
@@ -346,13 +562,20 @@ fn base_addresses_lead_to_completions_or_are_refused() {
     check("", Err("write it like"));
     check("ftp://a.example", Err("no HTTP address"));
     check("data:x", Err("no HTTP address"));
-    check("https://me:s3cret@a.example", Err("`https://…@a.example` as the model's `base_url`: it holds credentials"));
+    check(
+        "https://me:s3cret@a.example",
+        Err("`https://…@a.example` as the model's `base_url`: it holds credentials"),
+    );
 }
 
 #[test]
 fn addresses_of_this_machine_are_told_apart() {
     let check = |url: &str, expected: bool| {
-        assert_eq!(is_loopback(&Url::parse(url).expect("an address")), expected, "{url}");
+        assert_eq!(
+            is_loopback(&Url::parse(url).expect("an address")),
+            expected,
+            "{url}"
+        );
     };
     check("http://localhost:1/v1", true);
     check("http://127.0.0.2", true);

@@ -106,13 +106,20 @@ struct Mistake {
 
 impl Mistake {
     fn new(span: Range<usize>, message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { span, message: message.into(), hint: hint.into() }
+        Self {
+            span,
+            message: message.into(),
+            hint: hint.into(),
+        }
     }
 }
 
 /// Reads and checks a file.
 pub(super) fn load(path: &Path) -> Result<Vec<Entry>, ReplyFileError> {
-    let source = read(path).map_err(|reason| ReplyFileError::Unreadable { file: path.to_owned(), reason })?;
+    let source = read(path).map_err(|reason| ReplyFileError::Unreadable {
+        file: path.to_owned(),
+        reason,
+    })?;
     parse(&source).map_err(|mistake| render(path, &source, mistake))
 }
 
@@ -120,7 +127,9 @@ fn read(path: &Path) -> Result<String, String> {
     let file = open::regular(path).map_err(|e| e.to_string())?;
     let mut source = String::new();
     let mut bounded = file.take(MAX_BYTES + 1);
-    bounded.read_to_string(&mut source).map_err(|e| e.to_string())?;
+    bounded
+        .read_to_string(&mut source)
+        .map_err(|e| e.to_string())?;
     if source.len() as u64 > MAX_BYTES {
         return Err(format!("it is larger than {} MiB", MAX_BYTES >> 20));
     }
@@ -134,14 +143,20 @@ fn parse(source: &str) -> Result<Vec<Entry>, Mistake> {
         Mistake::new(span, error.message(), hint)
     })?;
     if raw.reply.is_empty() {
-        return Err(Mistake::new(0..0, "the file holds no replies", "add a `[[reply]]` with a `text`"));
+        return Err(Mistake::new(
+            0..0,
+            "the file holds no replies",
+            "add a `[[reply]]` with a `text`",
+        ));
     }
     raw.reply.into_iter().map(entry).collect()
 }
 
 fn misspelt(key: &str) -> String {
     let likeness = |known: &&&str| strsim::jaro_winkler(known, key);
-    let closest = KEYS.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    let closest = KEYS
+        .iter()
+        .max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
     match closest {
         Some(known) if likeness(&known) >= ALIKE && *known != key => {
             format!("did you mean `{known}`?")
@@ -167,7 +182,11 @@ fn answer(raw: RawReply, span: Range<usize>) -> Result<Answer, Mistake> {
         let code = *status.get_ref();
         if !(100..600).contains(&code) {
             let message = format!("`{code}` is not an HTTP status");
-            return Err(Mistake::new(status.span(), message, "it lies between 100 and 599"));
+            return Err(Mistake::new(
+                status.span(),
+                message,
+                "it lies between 100 and 599",
+            ));
         }
         if code >= FAILURE {
             let body = raw.text.unwrap_or_default();
@@ -197,7 +216,11 @@ fn pattern(raw: &Spanned<String>) -> Result<Regex, Mistake> {
     Regex::new(raw.get_ref()).map_err(|error| {
         let text = error.to_string();
         // The library draws a picture of its own above its last line, which says what is wrong.
-        let why = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
+        let why = text
+            .lines()
+            .last()
+            .unwrap_or_default()
+            .trim_start_matches("error: ");
         Mistake::new(
             raw.span(),
             format!("`match` is not a regular expression: {why}"),
@@ -208,10 +231,12 @@ fn pattern(raw: &Spanned<String>) -> Result<Regex, Mistake> {
 
 fn delay(raw: &Spanned<String>) -> Result<Duration, Mistake> {
     let signed = raw.get_ref().parse::<jiff::SignedDuration>().ok();
-    signed.and_then(|d| Duration::try_from(d).ok()).ok_or_else(|| {
-        let message = format!("`{}` is not a duration", raw.get_ref());
-        Mistake::new(raw.span(), message, "write it like `500ms` or `2s`")
-    })
+    signed
+        .and_then(|d| Duration::try_from(d).ok())
+        .ok_or_else(|| {
+            let message = format!("`{}` is not a duration", raw.get_ref());
+            Mistake::new(raw.span(), message, "write it like `500ms` or `2s`")
+        })
 }
 
 fn call(raw: RawCall) -> Result<Call, Mistake> {
@@ -220,18 +245,31 @@ fn call(raw: RawCall) -> Result<Call, Mistake> {
         // As in the protocol that models speak, where arguments are text.
         Some(spanned) if spanned.get_ref().is_str() => {
             let text = spanned.get_ref().as_str().unwrap_or_default();
-            let checked = Json::parse(text)
-                .map_err(|e| Mistake::new(spanned.span(), format!("`arguments` are {e}"), "write them as a table"))?;
+            let checked = Json::parse(text).map_err(|e| {
+                Mistake::new(
+                    spanned.span(),
+                    format!("`arguments` are {e}"),
+                    "write them as a table",
+                )
+            })?;
             checked.as_str().to_owned()
         }
         Some(spanned) => json(spanned)?,
     };
-    Ok(Call { id: raw.id, name: raw.name, arguments })
+    Ok(Call {
+        id: raw.id,
+        name: raw.name,
+        arguments,
+    })
 }
 
 fn json(raw: &Spanned<toml::Value>) -> Result<String, Mistake> {
     value(raw.get_ref()).map(|v| v.to_string()).ok_or_else(|| {
-        Mistake::new(raw.span(), "`inf` and `nan` have no form in JSON", "write a finite number or a text")
+        Mistake::new(
+            raw.span(),
+            "`inf` and `nan` have no form in JSON",
+            "write a finite number or a text",
+        )
     })
 }
 
@@ -253,11 +291,19 @@ fn value(raw: &toml::Value) -> Option<serde_json::Value> {
 }
 
 fn render(path: &Path, source: &str, mistake: Mistake) -> ReplyFileError {
-    let Mistake { span, message, hint } = mistake;
+    let Mistake {
+        span,
+        message,
+        hint,
+    } = mistake;
     let before = source.get(..span.start).unwrap_or_default();
     let line_start = before.rfind('\n').map_or(0, |i| i + 1);
     // A mistake of a whole table is shown at its first line.
-    let line_end = source.get(span.start..).unwrap_or_default().find('\n').map_or(source.len(), |i| span.start + i);
+    let line_end = source
+        .get(span.start..)
+        .unwrap_or_default()
+        .find('\n')
+        .map_or(source.len(), |i| span.start + i);
     let marked = span.start..span.end.min(line_end);
     let shown = path.display().to_string();
     let annotation = AnnotationKind::Primary.span(marked).label(&hint);
@@ -268,6 +314,10 @@ fn render(path: &Path, source: &str, mistake: Mistake) -> ReplyFileError {
         line: before.matches('\n').count() + 1,
         column: before[line_start..].chars().count() + 1,
         rendered: Renderer::plain().render(&report),
-        message: if hint.is_empty() { message } else { format!("{message}; {hint}") },
+        message: if hint.is_empty() {
+            message
+        } else {
+            format!("{message}; {hint}")
+        },
     }
 }

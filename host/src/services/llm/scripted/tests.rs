@@ -61,35 +61,61 @@ async fn the_first_reply_that_matches_serves() {
 
 #[tokio::test]
 async fn a_reply_without_match_takes_anything() {
-    check("[[reply]]\ntext = 'any'", &[("", Ok("any")), ("x", Ok("any"))]).await;
+    check(
+        "[[reply]]\ntext = 'any'",
+        &[("", Ok("any")), ("x", Ok("any"))],
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn a_reply_serves_as_often_as_its_times() {
     let source = "[[reply]]\nmatch = 'a'\ntext = '1'\ntimes = 2\n[[reply]]\nmatch = 'a'\ntext = '2'\ntimes = 1";
     let out = Err("every reply that matches has served its `times`; raise `times` in `");
-    check(source, &[("a", Ok("1")), ("b", Err("no `match`")), ("a", Ok("1")), ("a", Ok("2")), ("a", out)]).await;
+    check(
+        source,
+        &[
+            ("a", Ok("1")),
+            ("b", Err("no `match`")),
+            ("a", Ok("1")),
+            ("a", Ok("2")),
+            ("a", out),
+        ],
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn a_failing_upstream_is_played() {
-    let source =
-        "[[reply]]\nstatus = 503\ntext = 'busy'\ndelay = '1ms'\ntimes = 1\n[[reply]]\nstatus = 200\ntext = 'fine'";
-    check(source, &[("x", Err("answers 503: `busy`")), ("x", Ok("fine"))]).await;
+    let source = "[[reply]]\nstatus = 503\ntext = 'busy'\ndelay = '1ms'\ntimes = 1\n[[reply]]\nstatus = 200\ntext = 'fine'";
+    check(
+        source,
+        &[("x", Err("answers 503: `busy`")), ("x", Ok("fine"))],
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn an_answer_takes_its_time() {
     let scripted = scripted("[[reply]]\ntext = 'slow'\ndelay = '20ms'");
     let begin = std::time::Instant::now();
-    scripted.complete(None, &asking("x")).await.expect("a reply");
+    scripted
+        .complete(None, &asking("x"))
+        .await
+        .expect("a reply");
     assert!(begin.elapsed() >= Duration::from_millis(20));
 }
 
 #[tokio::test]
 async fn the_last_user_message_is_matched_and_no_other() {
-    let scripted = scripted("[[reply]]\nmatch = 'old|system|tool'\ntext = 'wrong'\n[[reply]]\ntext = 'right'");
-    let turns = [(Speaker::System, "system"), (Speaker::User, "old"), (Speaker::User, "new"), (Speaker::Tool, "tool")];
+    let scripted =
+        scripted("[[reply]]\nmatch = 'old|system|tool'\ntext = 'wrong'\n[[reply]]\ntext = 'right'");
+    let turns = [
+        (Speaker::System, "system"),
+        (Speaker::User, "old"),
+        (Speaker::User, "new"),
+        (Speaker::Tool, "tool"),
+    ];
     let turns = turns.map(|(speaker, content)| Turn::new(speaker, content));
     let reply = scripted.complete(None, &Request::new(turns.into())).await;
     assert_eq!(reply.map(|r| r.text), Ok("right".to_owned()));
@@ -106,54 +132,125 @@ async fn data_and_tool_calls_become_json() {
             { name = "raw", arguments = '{ "a": 1 }' },
         ]
     "#;
-    let reply = scripted(source).complete(Some("m"), &asking("x")).await.expect("a reply");
+    let reply = scripted(source)
+        .complete(Some("m"), &asking("x"))
+        .await
+        .expect("a reply");
     let data = r#"{"ok":true,"on":"2026-01-02","size":[10,1.5],"title":"Snake"}"#;
-    assert_eq!((reply.text.as_str(), reply.data.as_deref(), reply.model.as_str()), (data, Some(data), "m"));
-    let calls = reply.tool_calls.iter().map(|c| (c.id.as_str(), c.name.as_str(), c.arguments.as_str()));
-    let expected = [("call-1-1", "add", r#"{"a":1,"b":2}"#), ("x", "now", "{}"), ("call-1-3", "raw", r#"{"a":1}"#)];
+    assert_eq!(
+        (
+            reply.text.as_str(),
+            reply.data.as_deref(),
+            reply.model.as_str()
+        ),
+        (data, Some(data), "m")
+    );
+    let calls = reply
+        .tool_calls
+        .iter()
+        .map(|c| (c.id.as_str(), c.name.as_str(), c.arguments.as_str()));
+    let expected = [
+        ("call-1-1", "add", r#"{"a":1,"b":2}"#),
+        ("x", "now", "{}"),
+        ("call-1-3", "raw", r#"{"a":1}"#),
+    ];
     assert_eq!(calls.collect::<Vec<_>>(), expected);
 }
 
 #[tokio::test]
 async fn tokens_are_given_or_estimated() {
     let check = async |source: &str, expected: (u32, u32)| {
-        let reply = scripted(source).complete(None, &asking("123456789")).await.expect("a reply");
-        assert_eq!((reply.input_tokens, reply.output_tokens), expected, "{source}");
+        let reply = scripted(source)
+            .complete(None, &asking("123456789"))
+            .await
+            .expect("a reply");
+        assert_eq!(
+            (reply.input_tokens, reply.output_tokens),
+            expected,
+            "{source}"
+        );
     };
     check("[[reply]]\ntext = 'ünï!'", (3, 1)).await;
     check("[[reply]]\ntext = ''", (3, 0)).await;
-    check("[[reply]]\ntext = 'x'\ninput = 1000000\noutput = 0", (1_000_000, 0)).await;
+    check(
+        "[[reply]]\ntext = 'x'\ninput = 1000000\noutput = 0",
+        (1_000_000, 0),
+    )
+    .await;
 }
 
 #[test]
 fn mistakes_in_the_file_show_their_place() {
-    let check = |source: &str, place: (usize, usize), expected: &str| match Scripted::load(file(source).path()) {
-        Err(ReplyFileError::Invalid { line, column, message, rendered, .. }) => {
+    let check = |source: &str, place: (usize, usize), expected: &str| match Scripted::load(
+        file(source).path(),
+    ) {
+        Err(ReplyFileError::Invalid {
+            line,
+            column,
+            message,
+            rendered,
+            ..
+        }) => {
             assert!(message.contains(expected), "{message}");
             assert_eq!((line, column), place, "{rendered}");
-            assert!(rendered.contains(&format!(":{line}:{column}")), "{rendered}");
+            assert!(
+                rendered.contains(&format!(":{line}:{column}")),
+                "{rendered}"
+            );
         }
         other => panic!("{source}: {other:?}"),
     };
     check("", (1, 1), "holds no replies; add a `[[reply]]`");
     check("[[reply]]\ntxt = 'x'", (2, 1), "did you mean `text`?");
     check("[[replies]]\ntext = 'x'", (1, 3), "did you mean `reply`?");
-    check("[[reply]]\ntext = 'x'\nmatch = '(a'", (3, 9), "not a regular expression: unclosed group; put a backslash");
-    check("[[reply]]\ntext = 'x'\n\n[[reply]]\nmatch = 'é'", (4, 1), "says nothing; give it a `text`, `data`");
+    check(
+        "[[reply]]\ntext = 'x'\nmatch = '(a'",
+        (3, 9),
+        "not a regular expression: unclosed group; put a backslash",
+    );
+    check(
+        "[[reply]]\ntext = 'x'\n\n[[reply]]\nmatch = 'é'",
+        (4, 1),
+        "says nothing; give it a `text`, `data`",
+    );
     check("[[reply]]\ntext = 'é' 'x'", (2, 12), "");
     check("[[reply]]\ntext = 'x'\ntimes = 0", (3, 9), "nonzero");
     check("[[reply]]\ntext = 'x'\ninput = -1", (3, 9), "u32");
-    check("[[reply]]\ntext = 'x'\nstatus = 99", (3, 10), "`99` is not an HTTP status");
-    check("[[reply]]\ntext = 'x'\ndelay = '2 parsecs'", (3, 9), "`2 parsecs` is not a duration; write it like `500ms`");
-    check("[[reply]]\ntext = 'x'\ndelay = '-1s'", (3, 9), "not a duration");
+    check(
+        "[[reply]]\ntext = 'x'\nstatus = 99",
+        (3, 10),
+        "`99` is not an HTTP status",
+    );
+    check(
+        "[[reply]]\ntext = 'x'\ndelay = '2 parsecs'",
+        (3, 9),
+        "`2 parsecs` is not a duration; write it like `500ms`",
+    );
+    check(
+        "[[reply]]\ntext = 'x'\ndelay = '-1s'",
+        (3, 9),
+        "not a duration",
+    );
     check("[[reply]]\ndata = { a = [inf] }", (2, 8), "no form in JSON");
-    check("[[reply]]\ntool_calls = [{ name = 'a', arguments = '{' }]", (2, 41), "not a JSON document");
-    check("[[reply]]\ntool_calls = [{ arguments = {} }]", (2, 15), "missing field `name`");
+    check(
+        "[[reply]]\ntool_calls = [{ name = 'a', arguments = '{' }]",
+        (2, 41),
+        "not a JSON document",
+    );
+    check(
+        "[[reply]]\ntool_calls = [{ arguments = {} }]",
+        (2, 15),
+        "missing field `name`",
+    );
 }
 
 #[test]
 fn a_file_that_cannot_be_read_is_named() {
     let error = Scripted::load(Path::new("no/such/replies.toml")).expect_err("no file");
     let text = error.to_string();
-    assert!(text.contains("`no/such/replies.toml`") && text.contains("is `replies` under `[llm]` right?"), "{text}");
+    assert!(
+        text.contains("`no/such/replies.toml`")
+            && text.contains("is `replies` under `[llm]` right?"),
+        "{text}"
+    );
 }

@@ -24,10 +24,26 @@ fn a_choice_is_understood_in_the_ways_models_write_it() {
     let check = |text: &str, expected: i32| {
         assert_eq!(parse_choice(&reply(text, None), 3), Ok(expected), "{text}");
     };
-    for text in ["1", " 1\n", "1.", "Answer: 1", "**1**", "1. Write", "I choose 1, because it is 1.", "#1", "(1)"] {
+    for text in [
+        "1",
+        " 1\n",
+        "1.",
+        "Answer: 1",
+        "**1**",
+        "1. Write",
+        "I choose 1, because it is 1.",
+        "#1",
+        "(1)",
+    ] {
         check(text, 1);
     }
-    for text in [r#"{"choice": 1}"#, "```json\n{\"choice\": 1}\n```", "```\n1\n```", r#"{"choice":"1"}"#, r#""1""#] {
+    for text in [
+        r#"{"choice": 1}"#,
+        "```json\n{\"choice\": 1}\n```",
+        "```\n1\n```",
+        r#"{"choice":"1"}"#,
+        r#""1""#,
+    ] {
         check(text, 1);
     }
     for text in ["-1", "Answer: -1", "−1", r#"{"choice": -1}"#, "-1. none"] {
@@ -39,7 +55,10 @@ fn a_choice_is_understood_in_the_ways_models_write_it() {
 
 #[test]
 fn structured_data_comes_before_the_text() {
-    assert_eq!(parse_choice(&reply("two of 3", Some(r#"{"choice":2}"#)), 3), Ok(2));
+    assert_eq!(
+        parse_choice(&reply("two of 3", Some(r#"{"choice":2}"#)), 3),
+        Ok(2)
+    );
     assert_eq!(parse_choice(&reply("", Some("2")), 3), Ok(2));
 }
 
@@ -47,14 +66,35 @@ fn structured_data_comes_before_the_text() {
 fn anything_else_is_refused_and_quoted() {
     let check = |text: &str| {
         let error = parse_choice(&reply(text, None), 3).expect_err("no choice");
-        assert!(error.contains(&format!("answered `{}`", text.trim())), "{error}");
+        assert!(
+            error.contains(&format!("answered `{}`", text.trim())),
+            "{error}"
+        );
         assert!(error.contains("not a number from -1 to 2"), "{error}");
     };
-    for text in ["", "write", "3", "-2", "1 or 2", "0-1", "1.5", "1,2", "action1", "1e0", "²", "99999999999999999999"]
-    {
+    for text in [
+        "",
+        "write",
+        "3",
+        "-2",
+        "1 or 2",
+        "0-1",
+        "1.5",
+        "1,2",
+        "action1",
+        "1e0",
+        "²",
+        "99999999999999999999",
+    ] {
         check(text);
     }
-    for text in [r#"{"choice":7}"#, r#"{"choice":null}"#, r#"{"action":"write"}"#, "[1, 2]", "null"] {
+    for text in [
+        r#"{"choice":7}"#,
+        r#"{"choice":null}"#,
+        r#"{"action":"write"}"#,
+        "[1, 2]",
+        "null",
+    ] {
         check(text);
     }
 }
@@ -80,7 +120,10 @@ fn message(cause_by: &str, content: &str) -> Arc<Message> {
 }
 
 fn candidate(name: &str, description: &str) -> Candidate {
-    Candidate { name: name.to_owned(), description: description.to_owned() }
+    Candidate {
+        name: name.to_owned(),
+        description: description.to_owned(),
+    }
 }
 
 #[test]
@@ -93,7 +136,11 @@ fn the_model_is_told_who_it_is_and_what_there_is_to_choose() {
     };
     let candidates = [candidate("Write", "writes code"), candidate("Test", "")];
     let request = think_request(&role, &candidates, &[message("Design", "a snake")], &[]);
-    let texts: Vec<_> = request.messages.iter().map(|t| (t.speaker, t.content.as_str())).collect();
+    let texts: Vec<_> = request
+        .messages
+        .iter()
+        .map(|t| (t.speaker, t.content.as_str()))
+        .collect();
     let system = "You are Ann, Engineer. Your goal: working code. You decide what you do next; you do not do it yet.";
     let user = "Which action do you take next?\n\nActions:\n0. Write: writes code\n1. Test\n-1. none: everything is \
                 done\n\nMessages to handle:\n- Design: a snake\n\nDone so far:\n(nothing)\n\nAnswer with one number \

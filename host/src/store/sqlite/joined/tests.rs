@@ -29,13 +29,24 @@ impl Disk {
     fn new(group: &GroupLog) -> Self {
         let temp = tempfile::tempdir().unwrap();
         let directory = Directory::new(temp.path().join("store"));
-        let mut store = directory.create(Replace::Never, &replay(&[]), &definition()).unwrap().store;
+        let mut store = directory
+            .create(Replace::Never, &replay(&[]), &definition())
+            .unwrap()
+            .store;
         store.join(group);
-        Self { store, directory, synced: tempfile::tempdir().unwrap(), _temp: temp }
+        Self {
+            store,
+            directory,
+            synced: tempfile::tempdir().unwrap(),
+            _temp: temp,
+        }
     }
 
     fn entries(&self) -> usize {
-        links(self.directory.path()).unwrap()[0].entries().unwrap().len()
+        links(self.directory.path()).unwrap()[0]
+            .entries()
+            .unwrap()
+            .len()
     }
 
     /// Does something that is to last. Gives whether it was made safe by the log alone; else the team's own log was synced.
@@ -57,9 +68,15 @@ impl Disk {
     /// chance, or not at all.
     fn after_loss(&self, by_chance: bool) -> (Opened, TempDir) {
         let left = tempfile::tempdir().unwrap();
-        let database = if by_chance { self.directory.path() } else { self.synced.path() };
+        let database = if by_chance {
+            self.directory.path()
+        } else {
+            self.synced.path()
+        };
         copy(database, left.path(), is_database);
-        copy(self.directory.path(), left.path(), |name| name.starts_with("team.shared-log-") || name == "team.json");
+        copy(self.directory.path(), left.path(), |name| {
+            name.starts_with("team.shared-log-") || name == "team.json"
+        });
         (Directory::new(left.path()).open().unwrap(), left)
     }
 }
@@ -82,18 +99,25 @@ fn what_was_appended_in_full_survives_a_loss_of_power() {
                 1 => disk.store.keep_checkpoints(3).unwrap(),
                 2 => {
                     let write = |out: &mut dyn io::Write| write!(out, "{at}");
-                    told += usize::from(disk.lasting(|store| store.write_team_json(&write, Durability::Full).unwrap()));
+                    told +=
+                        usize::from(disk.lasting(|store| {
+                            store.write_team_json(&write, Durability::Full).unwrap()
+                        }));
                     safe = at;
                 }
                 3 => {
                     let bytes: Arc<[u8]> = at.to_le_bytes().into();
                     new_blob = Some(digest_of(&bytes));
-                    disk.store.put_blobs(&Blobs::from([(digest_of(&bytes), bytes)])).unwrap();
+                    disk.store
+                        .put_blobs(&Blobs::from([(digest_of(&bytes), bytes)]))
+                        .unwrap();
                 }
                 _ => {}
             }
             if chance.random_bool(0.3) && new_blob.is_none() {
-                disk.store.append(&records[at..next], Durability::Process).unwrap();
+                disk.store
+                    .append(&records[at..next], Durability::Process)
+                    .unwrap();
             } else {
                 alone += usize::from(!disk.append(&records[at..next]));
                 (safe, blob) = (next, new_blob.or(blob));
@@ -101,19 +125,35 @@ fn what_was_appended_in_full_survives_a_loss_of_power() {
             at = next;
             others.append(&records[others.store.line.events as usize..][..1]);
             if chance.random_bool(0.1) && safe > 0 {
-                let (Opened { store, team_json_differs }, left) = disk.after_loss(chance.random());
+                let (
+                    Opened {
+                        store,
+                        team_json_differs,
+                    },
+                    left,
+                ) = disk.after_loss(chance.random());
                 assert!(!team_json_differs);
                 let kept = store.records(0, usize::MAX).unwrap();
-                assert!(kept.len() >= safe && kept.len() <= at, "{} of {safe} are left", kept.len());
+                assert!(
+                    kept.len() >= safe && kept.len() <= at,
+                    "{} of {safe} are left",
+                    kept.len()
+                );
                 assert_eq!(kept, records[..kept.len()]);
                 assert_eq!(state(&store.load(&At::Head).unwrap()), replay(&kept));
-                assert!(blob.as_ref().is_none_or(|blob| store.blob(blob).unwrap().is_some()));
+                assert!(
+                    blob.as_ref()
+                        .is_none_or(|blob| store.blob(blob).unwrap().is_some())
+                );
                 assert_eq!(links(left.path()).unwrap().len(), 0);
             }
         }
         others = Disk::new(&group);
     }
-    assert!((20..200).contains(&alone), "its own log was synced {alone} times");
+    assert!(
+        (20..200).contains(&alone),
+        "its own log was synced {alone} times"
+    );
     assert!(told > 10, "`team.json` was remembered {told} times");
 }
 
@@ -128,7 +168,9 @@ fn what_is_found_may_be_found_again() {
     let (opened, left) = disk.after_loss(false);
     drop(opened);
     // Cut off before the link was removed.
-    copy(disk.directory.path(), left.path(), |name| name.starts_with("team.shared-log-"));
+    copy(disk.directory.path(), left.path(), |name| {
+        name.starts_with("team.shared-log-")
+    });
     let store = Directory::new(left.path()).open().unwrap().store;
     assert_eq!(state(&store.load(&At::Head).unwrap()), end);
     assert_eq!(links(left.path()).unwrap().len(), 0);
@@ -149,8 +191,14 @@ fn a_log_that_goes_on_further_on_is_refused() {
     let link = links(disk.directory.path()).unwrap().remove(0);
     let last = link.entries().unwrap().pop().unwrap();
     let mut store = Directory::new(earlier.path()).open().unwrap().store;
-    let refused = store.take_in_events(Entry::read(&link, &last).unwrap()).unwrap_err().to_string();
-    assert!(refused.contains("the database ends with event 2, this goes on with event 21"), "{refused}");
+    let refused = store
+        .take_in_events(Entry::read(&link, &last).unwrap())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        refused.contains("the database ends with event 2, this goes on with event 21"),
+        "{refused}"
+    );
     assert!(Entry::read(&link, &last[..last.len() - 1]).is_err());
 }
 
@@ -163,12 +211,20 @@ fn who_leaves_takes_nothing_along_and_leaves_nothing_behind() {
         one.append(some);
         two.append(some);
     }
-    let Disk { store, directory, _temp, .. } = one;
+    let Disk {
+        store,
+        directory,
+        _temp,
+        ..
+    } = one;
     drop(store);
     assert_eq!(links(directory.path()).unwrap().len(), 0);
     let mut store = directory.open().unwrap().store;
     assert_eq!(state(&store.load(&At::Head).unwrap()), end);
     store.join(&group);
     assert_eq!(links(directory.path()).unwrap().len(), 1);
-    assert_eq!(state(&two.after_loss(false).0.store.load(&At::Head).unwrap()), end);
+    assert_eq!(
+        state(&two.after_loss(false).0.store.load(&At::Head).unwrap()),
+        end
+    );
 }

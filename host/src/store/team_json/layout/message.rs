@@ -36,7 +36,10 @@ pub(in super::super) struct Texts<'a> {
 
 impl<'a> Texts<'a> {
     fn iter(&self) -> impl Iterator<Item = Text<'a>> {
-        self.ids.iter().map(|id| Text { message: self.env.message(*id), line: self.line })
+        self.ids.iter().map(|id| Text {
+            message: self.env.message(*id),
+            line: self.line,
+        })
     }
 }
 
@@ -56,17 +59,35 @@ impl Serialize for ById<'_> {
 }
 
 fn fields<S: Serializer>(message: &Message, serializer: S) -> Result<S::Ok, S::Error> {
-    let Message { id, content, instruct, role, cause_by, sent_from, send_to, meta, route } = message;
+    let Message {
+        id,
+        content,
+        instruct,
+        role,
+        cause_by,
+        sent_from,
+        send_to,
+        meta,
+        route,
+    } = message;
     let mut out = serializer.serialize_struct("Message", 9)?;
     out.serialize_field("id", id)?;
     out.serialize_field("content", content)?;
-    let instruct = instruct.as_deref().map(|content| Instruct { content, meta });
+    let instruct = instruct
+        .as_deref()
+        .map(|content| Instruct { content, meta });
     out.serialize_field("instruct_content", &instruct)?;
     out.serialize_field("role", role)?;
     out.serialize_field("cause_by", cause_by)?;
     out.serialize_field("sent_from", sent_from)?;
     out.serialize_field("send_to", send_to)?;
-    out.serialize_field("meta_info", &Meta { meta, has_instruct: instruct.is_some() })?;
+    out.serialize_field(
+        "meta_info",
+        &Meta {
+            meta,
+            has_instruct: instruct.is_some(),
+        },
+    )?;
     out.serialize_field::<[Hop]>("route", route)?;
     out.end()
 }
@@ -79,7 +100,10 @@ struct Instruct<'a> {
 
 impl Serialize for Instruct<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let more = self.meta.iter().filter_map(|(name, value)| Some((field_of_instruct(name)?, value)));
+        let more = self
+            .meta
+            .iter()
+            .filter_map(|(name, value)| Some((field_of_instruct(name)?, value)));
         let mut out = serializer.serialize_map(None)?;
         out.serialize_entry("class", &self.content.class)?;
         for (name, value) in more {
@@ -92,7 +116,8 @@ impl Serialize for Instruct<'_> {
 
 /// The field of structured content that something is which travels with a message.
 fn field_of_instruct(name: &str) -> Option<&str> {
-    name.strip_prefix(INSTRUCT).filter(|field| !matches!(*field, "class" | "value"))
+    name.strip_prefix(INSTRUCT)
+        .filter(|field| !matches!(*field, "class" | "value"))
 }
 
 /// What else travels with a message. What belongs to its structured content is written there.
@@ -105,7 +130,10 @@ impl Serialize for Meta<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let is_elsewhere = |name: &str| self.has_instruct && field_of_instruct(name).is_some();
         serializer.collect_map(
-            self.meta.iter().filter(|(name, _)| !is_elsewhere(name)).map(|(name, value)| (name, Document(value))),
+            self.meta
+                .iter()
+                .filter(|(name, _)| !is_elsewhere(name))
+                .map(|(name, value)| (name, Document(value))),
         )
     }
 }

@@ -31,7 +31,9 @@ impl Names {
         let mut names = Self::default();
         names.known.insert(IDEA_LABEL.into());
         for role in &team.roles {
-            names.known.extend(role.actions.iter().map(|action| action.name.clone()));
+            names
+                .known
+                .extend(role.actions.iter().map(|action| action.name.clone()));
             names.known.extend(role.watch.iter().cloned());
         }
         for role in &team.roles {
@@ -40,12 +42,18 @@ impl Names {
             own.extend([role.name.clone(), role.profile.clone(), role.speaker()]);
             own.extend(role.addresses.iter().cloned());
             own.retain(|name| !name.is_empty());
-            own.iter().for_each(|name| add(&mut names.roles, name, &role.name));
+            own.iter()
+                .for_each(|name| add(&mut names.roles, name, &role.name));
             names.of_role.insert(role.name.clone(), own);
             let Some(entry) = entry else { continue };
             let actions = actions_of_entry(entry)?.unwrap_or_default();
-            for (action, known_as) in role.actions[offset(role, actions.len())..].iter().zip(&actions) {
-                known_as.iter().for_each(|name| add(&mut names.labels, name, &action.name));
+            for (action, known_as) in role.actions[offset(role, actions.len())..]
+                .iter()
+                .zip(&actions)
+            {
+                known_as
+                    .iter()
+                    .for_each(|name| add(&mut names.labels, name, &action.name));
             }
         }
         Ok(names)
@@ -60,25 +68,37 @@ impl Names {
             return action.clone();
         }
         let last = last_part(label);
-        if self.known.contains(last) { last.into() } else { label.into() }
+        if self.known.contains(last) {
+            last.into()
+        } else {
+            label.into()
+        }
     }
 
     /// The role that a message comes from, by what it says of its sender. `speaker` decides between roles of one class.
     pub fn sender(&self, sent_from: &str, speaker: &str) -> String {
         let by = |name: &str| self.roles.get(name).cloned().flatten();
         let among = |name: String| self.is_role(&name, sent_from).then_some(name);
-        by(sent_from).or_else(|| by(speaker).and_then(among)).unwrap_or_else(|| sent_from.into())
+        by(sent_from)
+            .or_else(|| by(speaker).and_then(among))
+            .unwrap_or_else(|| sent_from.into())
     }
 
     /// Whether a name may stand for a role.
     pub fn is_role(&self, role: &str, name: &str) -> bool {
-        role == name || self.of_role.get(role).is_some_and(|names| names.contains(name))
+        role == name
+            || self
+                .of_role
+                .get(role)
+                .is_some_and(|names| names.contains(name))
     }
 }
 
 /// Adds a name, which stands for nobody once it stands for two.
 fn add(aliases: &mut Aliases, name: &str, stands_for: &str) {
-    let entry = aliases.entry(name.into()).or_insert_with(|| Some(stands_for.into()));
+    let entry = aliases
+        .entry(name.into())
+        .or_insert_with(|| Some(stands_for.into()));
     if entry.as_deref() != Some(stands_for) {
         *entry = None;
     }
@@ -88,20 +108,44 @@ fn add(aliases: &mut Aliases, name: &str, stands_for: &str) {
 pub(in super::super) fn names_of_entry(place: &Place<'_>) -> Result<BTreeSet<String>, ImportError> {
     let (name, profile) = (place.get_text("name")?, place.get_text("profile")?);
     let class = place.get_text(CLASS)?;
-    let mut names: BTreeSet<String> = place.texts("addresses")?.unwrap_or_default().into_iter().collect();
-    let paths: Vec<String> = names.iter().map(|path| last_part(path).to_owned()).collect();
+    let mut names: BTreeSet<String> = place
+        .texts("addresses")?
+        .unwrap_or_default()
+        .into_iter()
+        .collect();
+    let paths: Vec<String> = names
+        .iter()
+        .map(|path| last_part(path).to_owned())
+        .collect();
     names.extend(paths);
-    names.extend([format!("{name}({profile})"), last_part(&class).into(), name, profile, class]);
+    names.extend([
+        format!("{name}({profile})"),
+        last_part(&class).into(),
+        name,
+        profile,
+        class,
+    ]);
     names.retain(|name| !name.is_empty());
     Ok(names)
 }
 
 /// The names of each action of a role's entry, the usual one first; none where nothing is said of them.
-pub(in super::super) fn actions_of_entry(place: &Place<'_>) -> Result<Option<Vec<Vec<String>>>, ImportError> {
+pub(in super::super) fn actions_of_entry(
+    place: &Place<'_>,
+) -> Result<Option<Vec<Vec<String>>>, ImportError> {
     // A state is the number of an action and its name.
-    let name = |state: &String| state.split_once(". ").map_or(state.as_str(), |(_, name)| name).to_owned();
+    let name = |state: &String| {
+        state
+            .split_once(". ")
+            .map_or(state.as_str(), |(_, name)| name)
+            .to_owned()
+    };
     let states = place.texts("states")?;
-    let mut actions: Vec<Vec<String>> = states.iter().flatten().map(|state| vec![name(state)]).collect();
+    let mut actions: Vec<Vec<String>> = states
+        .iter()
+        .flatten()
+        .map(|state| vec![name(state)])
+        .collect();
     let entries = place.each("actions", |action| {
         action.object()?;
         let class = action.get_text(CLASS)?;

@@ -29,20 +29,35 @@ pub(super) fn resume(
     if role.actions.is_empty() {
         return Ok(());
     }
-    let Some(planner) = entry.get_object("planner")? else { return Ok(()) };
-    let Some(plan) = planner.get_object("plan")? else { return Ok(()) };
-    let (mut tasks, open): (Vec<_>, Vec<_>) = plan.each("tasks", read)?.into_iter().partition(|t| t.result.is_some());
+    let Some(planner) = entry.get_object("planner")? else {
+        return Ok(());
+    };
+    let Some(plan) = planner.get_object("plan")? else {
+        return Ok(());
+    };
+    let (mut tasks, open): (Vec<_>, Vec<_>) = plan
+        .each("tasks", read)?
+        .into_iter()
+        .partition(|t| t.result.is_some());
     // Finished ones come first, whatever the order: what they depend on is finished, too.
     tasks.extend(open);
     if tasks.is_empty() {
         return Ok(());
     }
-    activation.tasks = tasks.iter().map(|task| Task { text: task.text.clone(), action: None }).collect();
+    activation.tasks = tasks
+        .iter()
+        .map(|task| Task {
+            text: task.text.clone(),
+            action: None,
+        })
+        .collect();
     let texts: Vec<&str> = tasks.iter().map(|task| task.text.as_str()).collect();
     let plan = (Work::Plan, texts.join("\n"));
     finish(role, plan, activation, messages);
     for result in tasks.into_iter().map_while(|task| task.result) {
-        let Some(work) = activation.work(role) else { break };
+        let Some(work) = activation.work(role) else {
+            break;
+        };
         finish(role, (work, result), activation, messages);
     }
     Ok(())
@@ -50,15 +65,25 @@ pub(super) fn resume(
 
 fn read(task: Place<'_>) -> Result<SavedTask, ImportError> {
     task.object()?;
-    let is_finished = task.get("is_finished").is_some_and(|is| is.value() == &Value::Bool(true));
+    let is_finished = task
+        .get("is_finished")
+        .is_some_and(|is| is.value() == &Value::Bool(true));
     let result = task.get_text("result")?;
     // MetaGPT begins each piece of a result with a line feed.
     let result = is_finished.then(|| result.strip_prefix('\n').unwrap_or(&result).to_owned());
-    Ok(SavedTask { text: task.get_text("instruction")?, result })
+    Ok(SavedTask {
+        text: task.get_text("instruction")?,
+        result,
+    })
 }
 
 /// Adds a finished call with what it came to.
-fn finish(role: &Role, (work, content): (Work, String), activation: &mut Activation, messages: &mut Messages<'_>) {
+fn finish(
+    role: &Role,
+    (work, content): (Work, String),
+    activation: &mut Activation,
+    messages: &mut Messages<'_>,
+) {
     let action = match work {
         Work::Act { action, .. } => action.index(),
         _ => 0,
@@ -74,6 +99,15 @@ fn finish(role: &Role, (work, content): (Work, String), activation: &mut Activat
         meta: Default::default(),
         route: Vec::new(),
     };
-    let output = Outgoing { message: messages.add(message), addressed: Addressed::Open };
-    activation.done.push(Done { work, output, emissions: Vec::new(), writes: Vec::new(), tried: Default::default() });
+    let output = Outgoing {
+        message: messages.add(message),
+        addressed: Addressed::Open,
+    };
+    activation.done.push(Done {
+        work,
+        output,
+        emissions: Vec::new(),
+        writes: Vec::new(),
+        tried: Default::default(),
+    });
 }

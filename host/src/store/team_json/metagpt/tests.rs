@@ -16,7 +16,11 @@ use crate::store::team_json::{described_team, export, import, import_with_warnin
 
 macro_rules! saved {
     ($name:literal) => {
-        include_str!(concat!("../../../../../tests/fixtures/metagpt/", $name, ".json"))
+        include_str!(concat!(
+            "../../../../../tests/fixtures/metagpt/",
+            $name,
+            ".json"
+        ))
     };
 }
 
@@ -34,14 +38,21 @@ fn team(roles: &[(&str, &str, &[&str])]) -> Team {
     for (name, rest, actions) in roles {
         text.push_str(&format!("[[role]]\nname = \"{name}\"\n{rest}\n"));
         for action in *actions {
-            text.push_str(&format!("[[role.action]]\nname = \"{action}\"\ncomponent = \"x.wasm\"\n"));
+            text.push_str(&format!(
+                "[[role.action]]\nname = \"{action}\"\ncomponent = \"x.wasm\"\n"
+            ));
         }
     }
-    Definition::parse_alone(&text, "team.toml", Path::new("/")).unwrap().team
+    Definition::parse_alone(&text, "team.toml", Path::new("/"))
+        .unwrap()
+        .team
 }
 
 fn max_and_gus() -> Team {
-    team(&[("Max", "watch = [\"UserRequirement\"]", &["Knead", "Bake"]), ("Gus", "watch = [\"Bake\"]", &["Eat"])])
+    team(&[
+        ("Max", "watch = [\"UserRequirement\"]", &["Knead", "Bake"]),
+        ("Gus", "watch = [\"Bake\"]", &["Eat"]),
+    ])
 }
 
 fn open(team: &Team, text: &str) -> Environment {
@@ -51,13 +62,35 @@ fn open(team: &Team, text: &str) -> Environment {
 /// The contents of the messages that a role was given, and those that its finished calls returned.
 fn at_work(env: &Environment, role: u16) -> (Vec<String>, Vec<String>) {
     let activation = env.role(RoleId(role)).activation.as_ref().unwrap();
-    let contents = |ids: Vec<_>| env.resolve(&ids).iter().map(|message| message.content.clone()).collect();
-    (contents(activation.news.clone()), contents(activation.done.iter().map(|done| done.output.message).collect()))
+    let contents = |ids: Vec<_>| {
+        env.resolve(&ids)
+            .iter()
+            .map(|message| message.content.clone())
+            .collect()
+    };
+    (
+        contents(activation.news.clone()),
+        contents(
+            activation
+                .done
+                .iter()
+                .map(|done| done.output.message)
+                .collect(),
+        ),
+    )
 }
 
 fn mail(env: &Environment, role: u16) -> Vec<String> {
-    let ids: Vec<_> = env.role(RoleId(role)).mailbox.iter().map(|mail| mail.message).collect();
-    env.resolve(&ids).iter().map(|message| message.content.clone()).collect()
+    let ids: Vec<_> = env
+        .role(RoleId(role))
+        .mailbox
+        .iter()
+        .map(|mail| mail.message)
+        .collect();
+    env.resolve(&ids)
+        .iter()
+        .map(|message| message.content.clone())
+        .collect()
 }
 
 fn edited(text: &str, edit: impl FnOnce(&mut Value)) -> String {
@@ -69,11 +102,32 @@ fn edited(text: &str, edit: impl FnOnce(&mut Value)) -> String {
 #[test]
 fn what_earlier_actions_returned_is_known_by_the_class_of_its_role() {
     let env = open(&max_and_gus(), EARLIER);
-    assert_eq!(at_work(&env, 0), (vec!["an idea".into()], vec!["Knead(an idea)".into()]));
-    let work = env.role(RoleId(0)).activation.as_ref().unwrap().work(&max_and_gus().roles[0]);
-    assert_eq!(work, Some(Work::Act { action: ActionId(1), task: None }));
-    let message = env.messages.iter().find(|message| message.content == "Knead(an idea)").unwrap();
-    assert_eq!((message.sent_from.as_str(), message.cause_by.as_str()), ("Max", "Knead"));
+    assert_eq!(
+        at_work(&env, 0),
+        (vec!["an idea".into()], vec!["Knead(an idea)".into()])
+    );
+    let work = env
+        .role(RoleId(0))
+        .activation
+        .as_ref()
+        .unwrap()
+        .work(&max_and_gus().roles[0]);
+    assert_eq!(
+        work,
+        Some(Work::Act {
+            action: ActionId(1),
+            task: None
+        })
+    );
+    let message = env
+        .messages
+        .iter()
+        .find(|message| message.content == "Knead(an idea)")
+        .unwrap();
+    assert_eq!(
+        (message.sent_from.as_str(), message.cause_by.as_str()),
+        ("Max", "Knead")
+    );
 }
 
 #[test]
@@ -84,33 +138,66 @@ fn roles_and_actions_have_the_names_of_their_classes_too() {
     ]);
     assert_eq!(at_work(&open(&by_class, EARLIER), 0).1, ["Knead(an idea)"]);
     let by_profile = team(&[
-        ("A", "profile = \"Profile of Max\"\nwatch = [\"UserRequirement\"]", &["Knead", "Bake"]),
-        ("B", "profile = \"Profile of Gus\"\nwatch = [\"Bake\"]", &["Eat"]),
+        (
+            "A",
+            "profile = \"Profile of Max\"\nwatch = [\"UserRequirement\"]",
+            &["Knead", "Bake"],
+        ),
+        (
+            "B",
+            "profile = \"Profile of Gus\"\nwatch = [\"Bake\"]",
+            &["Eat"],
+        ),
     ]);
-    assert_eq!(at_work(&open(&by_profile, EARLIER), 0).1, ["Knead(an idea)"]);
+    assert_eq!(
+        at_work(&open(&by_profile, EARLIER), 0).1,
+        ["Knead(an idea)"]
+    );
     let speaker = edited(EARLIER, |file| {
-        let storage = file.pointer_mut("/env/roles/Profile of Max/rc/memory/storage/0").unwrap();
+        let storage = file
+            .pointer_mut("/env/roles/Profile of Max/rc/memory/storage/0")
+            .unwrap();
         storage["sent_from"] = json!("Max(Profile of Max)");
     });
-    assert_eq!(at_work(&open(&max_and_gus(), &speaker), 0).1, ["Knead(an idea)"]);
+    assert_eq!(
+        at_work(&open(&max_and_gus(), &speaker), 0).1,
+        ["Knead(an idea)"]
+    );
     let renamed = edited(EARLIER, |file| {
-        for action in file.pointer_mut("/env/roles/Profile of Max/actions").unwrap().as_array_mut().unwrap() {
+        for action in file
+            .pointer_mut("/env/roles/Profile of Max/actions")
+            .unwrap()
+            .as_array_mut()
+            .unwrap()
+        {
             action["name"] = json!(format!("My{}", action["name"].as_str().unwrap()));
         }
     });
     let by_action = team(&[
-        ("Max", "watch = [\"UserRequirement\"]", &["MyKnead", "MyBake"]),
+        (
+            "Max",
+            "watch = [\"UserRequirement\"]",
+            &["MyKnead", "MyBake"],
+        ),
         ("Gus", "watch = [\"Bake\"]", &["Eat"]),
     ]);
-    let misfit = import(&by_action, renamed.as_bytes()).unwrap_err().to_string();
-    assert!(misfit.contains("watch of `Gus`"), "the label is called as the action: {misfit}");
+    let misfit = import(&by_action, renamed.as_bytes())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        misfit.contains("watch of `Gus`"),
+        "the label is called as the action: {misfit}"
+    );
 }
 
 #[test]
 fn the_name_of_an_entry_counts_more_than_its_key() {
     let swapped = edited(EARLIER, |file| {
         let roles = file["env"]["roles"].as_object_mut().unwrap();
-        let (max, gus) = (roles.remove("Profile of Max").unwrap(), roles.remove("Profile of Gus").unwrap());
+        let (max, gus) = (
+            roles.remove("Profile of Max").unwrap(),
+            roles.remove("Profile of Gus").unwrap(),
+        );
         roles.insert("Gus".into(), max);
         roles.insert("Max".into(), gus);
     });
@@ -119,37 +206,82 @@ fn the_name_of_an_entry_counts_more_than_its_key() {
 
 #[test]
 fn a_role_with_one_action_fits_every_mode() {
-    for rest in ["", "react = \"react\"", "react = \"react\"\nmax_react_loop = 3"] {
+    for rest in [
+        "",
+        "react = \"react\"",
+        "react = \"react\"\nmax_react_loop = 3",
+    ] {
         let ann = format!("watch = [\"UserRequirement\"]\n{rest}");
-        let team = team(&[("Ann", &ann, &["Write"]), ("Bob", "watch = [\"Write\"]", &["Read"])]);
+        let team = team(&[
+            ("Ann", &ann, &["Write"]),
+            ("Bob", "watch = [\"Write\"]", &["Read"]),
+        ]);
         let env = open(&team, ONE_ACTION);
-        let work = env.role(RoleId(0)).activation.as_ref().unwrap().work(&team.roles[0]);
-        assert_eq!(work, Some(Work::Act { action: ActionId(0), task: None }), "{rest}");
+        let work = env
+            .role(RoleId(0))
+            .activation
+            .as_ref()
+            .unwrap()
+            .work(&team.roles[0]);
+        assert_eq!(
+            work,
+            Some(Work::Act {
+                action: ActionId(0),
+                task: None
+            }),
+            "{rest}"
+        );
     }
     let planner = team(&[
-        ("Ann", "watch = [\"UserRequirement\"]\nreact = \"plan_and_act\"", &["Plan", "Write"]),
+        (
+            "Ann",
+            "watch = [\"UserRequirement\"]\nreact = \"plan_and_act\"",
+            &["Plan", "Write"],
+        ),
         ("Bob", "watch = [\"Write\"]", &["Read"]),
     ]);
-    let planned = ONE_ACTION.replace("\"react_mode\": \"react\"", "\"react_mode\": \"plan_and_act\"");
+    let planned = ONE_ACTION.replace(
+        "\"react_mode\": \"react\"",
+        "\"react_mode\": \"plan_and_act\"",
+    );
     assert_eq!(at_work(&open(&planner, &planned), 0).0, ["an idea"]);
-    let by_order =
-        team(&[("Ann", "watch = [\"UserRequirement\"]", &["Write"]), ("Bob", "watch = [\"Write\"]", &["Read"])]);
+    let by_order = team(&[
+        ("Ann", "watch = [\"UserRequirement\"]", &["Write"]),
+        ("Bob", "watch = [\"Write\"]", &["Read"]),
+    ]);
     assert_eq!(at_work(&open(&by_order, &planned), 0).0, ["an idea"]);
     let two = team(&[
-        ("Max", "watch = [\"UserRequirement\"]\nreact = \"plan_and_act\"", &["Knead", "Bake"]),
+        (
+            "Max",
+            "watch = [\"UserRequirement\"]\nreact = \"plan_and_act\"",
+            &["Knead", "Bake"],
+        ),
         ("Gus", "watch = [\"Bake\"]", &["Eat"]),
     ]);
-    assert!(import(&two, EARLIER.as_bytes()).is_err(), "with two actions the mode counts");
+    assert!(
+        import(&two, EARLIER.as_bytes()).is_err(),
+        "with two actions the mode counts"
+    );
 }
 
 #[test]
 fn a_role_that_a_person_plays_fits_one_of_that_kind() {
     let human = team(&[
-        ("Ann", "kind = \"human\"\nwatch = [\"UserRequirement\"]", &[]),
+        (
+            "Ann",
+            "kind = \"human\"\nwatch = [\"UserRequirement\"]",
+            &[],
+        ),
         ("Bob", "watch = [\"Write\"]", &["Read"]),
     ]);
-    let played = edited(ONE_ACTION, |file| file["env"]["roles"]["Profile of Ann"]["is_human"] = json!(true));
-    let activation = open(&human, &played).role(RoleId(0)).activation.clone().unwrap();
+    let played = edited(ONE_ACTION, |file| {
+        file["env"]["roles"]["Profile of Ann"]["is_human"] = json!(true)
+    });
+    let activation = open(&human, &played)
+        .role(RoleId(0))
+        .activation
+        .clone()
+        .unwrap();
     assert_eq!(activation.work(&human.roles[0]), Some(Work::Answer));
     assert!(import(&human, ONE_ACTION.as_bytes()).is_err());
 }
@@ -163,32 +295,83 @@ fn what_a_role_was_thinking_about_is_news() {
     )]);
     let env = open(&cy, THINK);
     assert_eq!(at_work(&env, 0).0, ["an idea"]);
-    assert_eq!(env.role(RoleId(0)).activation.as_ref().unwrap().work(&cy.roles[0]), Some(Work::Think { round: 0 }));
+    assert_eq!(
+        env.role(RoleId(0))
+            .activation
+            .as_ref()
+            .unwrap()
+            .work(&cy.roles[0]),
+        Some(Work::Think { round: 0 })
+    );
     let handled = edited(THINK, |file| {
         let role = &mut file["env"]["roles"]["Profile of Cy"];
         role["rc"]["memory"]["storage"] = json!([role["latest_observed_msg"].clone()]);
     });
-    assert_eq!(open(&cy, &handled).role(RoleId(0)).activation, None, "what it remembers it has handled");
-    let forgetful = edited(THINK, |file| file["env"]["roles"]["Profile of Cy"]["enable_memory"] = json!(false));
+    assert_eq!(
+        open(&cy, &handled).role(RoleId(0)).activation,
+        None,
+        "what it remembers it has handled"
+    );
+    let forgetful = edited(THINK, |file| {
+        file["env"]["roles"]["Profile of Cy"]["enable_memory"] = json!(false)
+    });
     let imported = import_with_warnings(&cy, forgetful.as_bytes()).unwrap();
-    assert_eq!((imported.env.role(RoleId(0)).activation.is_some(), imported.warnings.len()), (false, 1));
+    assert_eq!(
+        (
+            imported.env.role(RoleId(0)).activation.is_some(),
+            imported.warnings.len()
+        ),
+        (false, 1)
+    );
 }
 
 #[test]
 fn tasks_that_are_finished_are_not_repeated() {
-    let pia = team(&[("Pia", "watch = [\"UserRequirement\"]\nreact = \"plan_and_act\"", &["Plan", "Work"])]);
+    let pia = team(&[(
+        "Pia",
+        "watch = [\"UserRequirement\"]\nreact = \"plan_and_act\"",
+        &["Plan", "Work"],
+    )]);
     let env = open(&pia, PLAN);
-    assert_eq!(at_work(&env, 0), (vec!["an idea".into()], vec!["t1\nt2\nt3".into(), "did t1".into()]));
-    let work = |env: &Environment| env.role(RoleId(0)).activation.as_ref().unwrap().work(&pia.roles[0]);
-    assert_eq!(work(&env), Some(Work::Act { action: ActionId(1), task: Some(1) }));
-    let unplanned = edited(PLAN, |file| file["env"]["roles"]["Pia"]["planner"]["plan"]["tasks"] = json!([]));
+    assert_eq!(
+        at_work(&env, 0),
+        (
+            vec!["an idea".into()],
+            vec!["t1\nt2\nt3".into(), "did t1".into()]
+        )
+    );
+    let work = |env: &Environment| {
+        env.role(RoleId(0))
+            .activation
+            .as_ref()
+            .unwrap()
+            .work(&pia.roles[0])
+    };
+    assert_eq!(
+        work(&env),
+        Some(Work::Act {
+            action: ActionId(1),
+            task: Some(1)
+        })
+    );
+    let unplanned = edited(PLAN, |file| {
+        file["env"]["roles"]["Pia"]["planner"]["plan"]["tasks"] = json!([])
+    });
     assert_eq!(work(&open(&pia, &unplanned)), Some(Work::Plan));
     let later = edited(PLAN, |file| {
         let tasks = &mut file["env"]["roles"]["Pia"]["planner"]["plan"]["tasks"];
         (tasks[0]["is_finished"], tasks[2]["is_finished"]) = (json!(false), json!(true));
     });
-    let activation = open(&pia, &later).role(RoleId(0)).activation.clone().unwrap();
-    let texts: Vec<&str> = activation.tasks.iter().map(|task| task.text.as_str()).collect();
+    let activation = open(&pia, &later)
+        .role(RoleId(0))
+        .activation
+        .clone()
+        .unwrap();
+    let texts: Vec<&str> = activation
+        .tasks
+        .iter()
+        .map(|task| task.text.as_str())
+        .collect();
     assert_eq!((texts, activation.done.len()), (vec!["t3", "t1", "t2"], 2));
 }
 
@@ -196,9 +379,16 @@ fn tasks_that_are_finished_are_not_repeated() {
 fn mail_that_nobody_has_read_is_delivered() {
     let watch = |label: &str| format!("watch = [\"{label}\"]");
     let (writes, idea) = (watch("Write"), watch("UserRequirement"));
-    let three = team(&[("Bob", &writes, &["Read"]), ("Ann", &idea, &["Write"]), ("Sam", &idea, &["Ponder"])]);
+    let three = team(&[
+        ("Bob", &writes, &["Read"]),
+        ("Ann", &idea, &["Write"]),
+        ("Sam", &idea, &["Ponder"]),
+    ]);
     let env = open(&three, UNREAD);
-    assert_eq!([0, 1, 2].map(|role| mail(&env, role)), [vec!["Write(an idea)".to_owned()], vec![], vec![]]);
+    assert_eq!(
+        [0, 1, 2].map(|role| mail(&env, role)),
+        [vec!["Write(an idea)".to_owned()], vec![], vec![]]
+    );
     // Version 0.8.2 has a history in words.
     let said = "\nuser: an idea\nassistant: Write(an idea)";
     let in_words = edited(UNREAD, |file| file["env"]["history"] = json!(said));
@@ -206,9 +396,16 @@ fn mail_that_nobody_has_read_is_delivered() {
     let to_bob = edited(UNREAD, |file| {
         file["env"]["history"]["storage"][1]["send_to"] = json!(["mgcases.Reader"]);
         file["env"]["history"]["storage"][1]["cause_by"] = json!("mgcases.Other");
-        file["env"]["roles"]["Ann"]["rc"]["memory"]["storage"].as_array_mut().unwrap().pop();
+        file["env"]["roles"]["Ann"]["rc"]["memory"]["storage"]
+            .as_array_mut()
+            .unwrap()
+            .pop();
     });
-    assert_eq!(mail(&open(&three, &to_bob), 0), ["Write(an idea)"], "by the class of its recipient");
+    assert_eq!(
+        mail(&open(&three, &to_bob), 0),
+        ["Write(an idea)"],
+        "by the class of its recipient"
+    );
     let read = edited(UNREAD, |file| {
         let message = file["env"]["history"]["storage"][1].clone();
         file["env"]["roles"]["Bob"]["rc"]["memory"]["storage"] = json!([message]);
@@ -219,34 +416,55 @@ fn mail_that_nobody_has_read_is_delivered() {
 #[test]
 fn structured_content_is_written_back_as_it_was() {
     let two = team(&[
-        ("Ann", "watch = [\"UserRequirement\"]\nreact = \"react\"", &["Write"]),
+        (
+            "Ann",
+            "watch = [\"UserRequirement\"]\nreact = \"react\"",
+            &["Write"],
+        ),
         ("Bob", "watch = [\"Write\"]", &["Read", "Judge"]),
     ]);
-    let written: Value = serde_json::from_str(&export(&two, &open(&two, INSTRUCT), &definition())).unwrap();
-    let message = written.pointer("/env/roles/Ann/rc/memory/storage/1").unwrap();
+    let written: Value =
+        serde_json::from_str(&export(&two, &open(&two, INSTRUCT), &definition())).unwrap();
+    let message = written
+        .pointer("/env/roles/Ann/rc/memory/storage/1")
+        .unwrap();
     let expected = json!({
         "class": "pass", "mapping": {"result": "(<class 'str'>, Ellipsis)"}, "value": {"result": "pass result"}
     });
-    assert_eq!((&message["instruct_content"], &message["meta_info"]), (&expected, &json!({})));
+    assert_eq!(
+        (&message["instruct_content"], &message["meta_info"]),
+        (&expected, &json!({}))
+    );
 }
 
 #[test]
 fn what_was_spent_counts_and_numbers_of_python_are_read() {
     let spent = |costs: &str| {
-        let file = EARLIER.replace("\\\"total_cost\\\": 0.0", &format!("\\\"total_cost\\\": {costs}"));
+        let file = EARLIER.replace(
+            "\\\"total_cost\\\": 0.0",
+            &format!("\\\"total_cost\\\": {costs}"),
+        );
         open(&max_and_gus(), &file).spent
     };
     assert_eq!(spent("0.25"), Usd::from_dollars(0.25));
     assert_eq!(spent("NaN"), Usd::ZERO);
     for number in ["NaN", "Infinity", "-Infinity"] {
         let file = EARLIER.replace("\"investment\": 10.0", &format!("\"investment\": {number}"));
-        assert_eq!(open(&max_and_gus(), &file).budget, None, "{number} is no limit");
+        assert_eq!(
+            open(&max_and_gus(), &file).budget,
+            None,
+            "{number} is no limit"
+        );
     }
 }
 
 #[test]
 fn a_role_of_an_imported_team_does_not_hear_itself() {
-    let ann = team(&[("Ann", "watch = [\"UserRequirement\", \"Write\"]", &["Write"])]);
+    let ann = team(&[(
+        "Ann",
+        "watch = [\"UserRequirement\", \"Write\"]",
+        &["Write"],
+    )]);
     let env = open(&ann, OWN_WATCH);
     assert_eq!(env.own_messages, OwnMessages::Withheld);
     let written = export(&ann, &env, &definition());
@@ -257,17 +475,21 @@ fn a_role_of_an_imported_team_does_not_hear_itself() {
 fn a_plan_of_a_role_without_actions_is_shown_as_it_is() {
     let plan = r#""planner": {"plan": {"tasks": [{"task_id": "1", "instruction": "t", "is_finished": true}]}}"#;
     let news = r#"{"id": "m", "content": "go", "role": "", "cause_by": "UserRequirement", "sent_from": "", "send_to": ["<all>"]}"#;
-    let rc =
-        format!(r#"{{"state": -1, "react_mode": "plan_and_act", "news": [{news}], "latest_observed_msg": {news}}}"#);
+    let rc = format!(
+        r#"{{"state": -1, "react_mode": "plan_and_act", "news": [{news}], "latest_observed_msg": {news}}}"#
+    );
     let role = format!(r#"{{"name": "A", "profile": "P", "actions": [], {plan}, "rc": {rc}}}"#);
-    let text = format!(r#"{{"env": {{"roles": {{"P": {role}}}}}, "investment": 1.0, "idea": "go"}}"#);
+    let text =
+        format!(r#"{{"env": {{"roles": {{"P": {role}}}}}, "investment": 1.0, "idea": "go"}}"#);
     let team = described_team(text.as_bytes()).unwrap();
     assert!(import(&team, text.as_bytes()).is_ok());
 }
 
 #[test]
 fn a_file_is_shown_without_a_team_file() {
-    for text in [EARLIER, INSTRUCT, OWN_WATCH, ONE_ACTION, THINK, PLAN, UNREAD] {
+    for text in [
+        EARLIER, INSTRUCT, OWN_WATCH, ONE_ACTION, THINK, PLAN, UNREAD,
+    ] {
         assert!(is_foreign(text.as_bytes()));
         let team = described_team(text.as_bytes()).unwrap();
         let env = open(&team, text);

@@ -23,7 +23,10 @@ pub(in super::super) fn deliver(
     messages: &Messages<'_>,
 ) {
     let from_text;
-    let published = match env.get("history").and_then(|history| history.value().as_str().map(String::from)) {
+    let published = match env
+        .get("history")
+        .and_then(|history| history.value().as_str().map(String::from))
+    {
         Some(text) => {
             from_text = published_by(&text, team, states, messages);
             &from_text
@@ -44,36 +47,75 @@ fn unread(
     (state, messages): (&RoleState, &Messages<'_>),
 ) -> Vec<MessageRef> {
     let activation = state.activation.iter();
-    let at_work = activation.flat_map(|a| a.news.iter().copied().chain(a.done.iter().map(|done| done.output.message)));
+    let at_work = activation.flat_map(|a| {
+        a.news
+            .iter()
+            .copied()
+            .chain(a.done.iter().map(|done| done.output.message))
+    });
     let waiting = state.mailbox.iter().map(|mail| mail.message);
-    let known: BTreeSet<MessageRef> = state.memory.iter().copied().chain(at_work).chain(waiting).collect();
+    let known: BTreeSet<MessageRef> = state
+        .memory
+        .iter()
+        .copied()
+        .chain(at_work)
+        .chain(waiting)
+        .collect();
     // A role that remembers nothing has read all up to the newest message it took.
     let read = state.latest.filter(|_| !super::remembers(entry));
-    let read = read.and_then(|latest| published.iter().position(|message| *message == latest)).map_or(0, |at| at + 1);
+    let read = read
+        .and_then(|latest| published.iter().position(|message| *message == latest))
+        .map_or(0, |at| at + 1);
     let hears = |id: &MessageRef| {
         let message = messages.get(*id);
-        let names = || message.send_to.iter().any(|name| messages.names().is_role(&role.name, name));
-        let to_all = message.send_to.iter().any(|name| name == TO_ALL) && role.watch.contains(&message.cause_by);
+        let names = || {
+            message
+                .send_to
+                .iter()
+                .any(|name| messages.names().is_role(&role.name, name))
+        };
+        let to_all = message.send_to.iter().any(|name| name == TO_ALL)
+            && role.watch.contains(&message.cause_by);
         (to_all || names()) && message.sent_from != role.name
     };
-    published[read..].iter().copied().filter(|id| !known.contains(id) && hears(id)).collect()
+    published[read..]
+        .iter()
+        .copied()
+        .filter(|id| !known.contains(id) && hears(id))
+        .collect()
 }
 
 /// The messages in the memories of roles that a history in words has, in its order: a line `SPEAKER: CONTENT` for each.
 /// Structured content is there in Python's notation and is not looked for; but what a role that is idle said last was
 /// published, since that ends an activation.
-fn published_by(text: &str, team: &Team, states: &[RoleState], messages: &Messages<'_>) -> Vec<MessageRef> {
+fn published_by(
+    text: &str,
+    team: &Team,
+    states: &[RoleState],
+    messages: &Messages<'_>,
+) -> Vec<MessageRef> {
     let mut found: BTreeMap<MessageRef, usize> = BTreeMap::new();
     let mut searches = SEARCHED_BYTES / (text.len() + 1);
     for (role, state) in team.roles.iter().zip(states) {
         let own = |id: &&MessageRef| messages.get(**id).sent_from == role.name;
-        if let Some(last) = state.memory.iter().rfind(own).filter(|_| state.activation.is_none()) {
+        if let Some(last) = state
+            .memory
+            .iter()
+            .rfind(own)
+            .filter(|_| state.activation.is_none())
+        {
             found.entry(*last).or_insert(usize::MAX);
         }
-        let at_work = state.activation.iter().flat_map(|activation| &activation.news);
+        let at_work = state
+            .activation
+            .iter()
+            .flat_map(|activation| &activation.news);
         for id in state.memory.iter().chain(at_work) {
             let message = messages.get(*id);
-            if found.get(id).is_some_and(|at| *at < usize::MAX) || message.instruct.is_some() || searches == 0 {
+            if found.get(id).is_some_and(|at| *at < usize::MAX)
+                || message.instruct.is_some()
+                || searches == 0
+            {
                 continue;
             }
             searches -= 1;

@@ -43,21 +43,33 @@ impl Action for Read {
     fn run(cx: &Context<Config>) -> Result<Output<Readings>, Failure> {
         let file = &cx.config.file;
         let text = files::read_text(file)?;
-        let mut found = Readings { readings: Vec::new(), skipped: Vec::new() };
+        let mut found = Readings {
+            readings: Vec::new(),
+            skipped: Vec::new(),
+        };
         for (line, number) in text.lines().zip(1..).skip(1) {
             match reading(line) {
                 Some(reading) => found.readings.push(reading),
                 None => {
-                    log::warn(&format!("line {number} of `{file}` is no reading: `{line}`"));
+                    log::warn(&format!(
+                        "line {number} of `{file}` is no reading: `{line}`"
+                    ));
                     found.skipped.push(number);
                 }
             }
         }
         if found.readings.len() < 2 {
-            return Err(Failure::error(format!("reading `{file}`: it has no two readings; a line is `day,°C,km/h`")));
+            return Err(Failure::error(format!(
+                "reading `{file}`: it has no two readings; a line is `day,°C,km/h`"
+            )));
         }
         let Readings { readings, skipped } = &found;
-        Ok(Output::new(format!("{} readings, {} lines skipped", readings.len(), skipped.len())).data(found))
+        Ok(Output::new(format!(
+            "{} readings, {} lines skipped",
+            readings.len(),
+            skipped.len()
+        ))
+        .data(found))
     }
 }
 
@@ -67,5 +79,9 @@ fn reading(line: &str) -> Option<Reading> {
     let mut fields = line.split(',').map(str::trim);
     let day = fields.next().filter(|day| !day.is_empty())?.to_owned();
     let (temperature, wind) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
-    fields.next().is_none().then_some(Reading { day, temperature, wind })
+    fields.next().is_none().then_some(Reading {
+        day,
+        temperature,
+        wind,
+    })
 }

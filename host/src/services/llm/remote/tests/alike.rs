@@ -14,13 +14,15 @@ struct Case {
 
 fn case(message: Value, finish: Value, deltas: Vec<Value>) -> Case {
     let usage = json!({ "prompt_tokens": 10, "completion_tokens": 5 });
-    let piece =
-        |delta| json!({ "model": "served", "choices": [{ "index": 0, "delta": delta, "finish_reason": null }] });
+    let piece = |delta| json!({ "model": "served", "choices": [{ "index": 0, "delta": delta, "finish_reason": null }] });
     let mut pieces: Vec<Value> = deltas.into_iter().map(piece).collect();
     pieces.push(json!({ "choices": [{ "index": 0, "delta": {}, "finish_reason": finish }] }));
     pieces.push(json!({ "choices": [], "usage": usage }));
     let choices = json!([{ "index": 0, "message": message, "finish_reason": finish }]);
-    Case { whole: json!({ "model": "served", "choices": choices, "usage": usage }), pieces }
+    Case {
+        whole: json!({ "model": "served", "choices": choices, "usage": usage }),
+        pieces,
+    }
 }
 
 fn cases() -> Vec<Case> {
@@ -30,28 +32,82 @@ fn cases() -> Vec<Case> {
         call["index"] = index.into();
         call
     };
-    let parts = |texts: &[&str]| texts.iter().map(|text| json!({ "type": "text", "text": text })).collect::<Value>();
-    let calls = json!({ "content": null, "tool_calls": [call("c1", "{\"a\":1}"), call("c2", "{}")] });
+    let parts = |texts: &[&str]| {
+        texts
+            .iter()
+            .map(|text| json!({ "type": "text", "text": text }))
+            .collect::<Value>()
+    };
+    let calls =
+        json!({ "content": null, "tool_calls": [call("c1", "{\"a\":1}"), call("c2", "{}")] });
     let said = |delta: Value| json!({ "tool_calls": [delta] });
     vec![
-        case(text(json!("hellö")), json!("stop"), vec![text(json!("he")), text(json!("llö"))]),
-        case(text(json!("a  b\n")), json!(null), vec![text(json!("a ")), text(json!(" b\n"))]),
-        case(text(parts(&["he", "llo"])), json!("stop"), vec![text(parts(&["he"])), text(parts(&["l", "lo"]))]),
-        case(text(parts(&["x"])[0].clone()), json!("stop"), vec![text(parts(&["x"])[0].clone())]),
-        case(text(json!({ "a": 1 })), json!("stop"), vec![text(json!({ "a": 1 }))]),
-        case(text(json!("half a tho")), json!("length"), vec![text(json!("half a tho"))]),
-        case(text(json!(null)), json!("content_filter"), vec![text(json!(null))]),
+        case(
+            text(json!("hellö")),
+            json!("stop"),
+            vec![text(json!("he")), text(json!("llö"))],
+        ),
+        case(
+            text(json!("a  b\n")),
+            json!(null),
+            vec![text(json!("a ")), text(json!(" b\n"))],
+        ),
+        case(
+            text(parts(&["he", "llo"])),
+            json!("stop"),
+            vec![text(parts(&["he"])), text(parts(&["l", "lo"]))],
+        ),
+        case(
+            text(parts(&["x"])[0].clone()),
+            json!("stop"),
+            vec![text(parts(&["x"])[0].clone())],
+        ),
+        case(
+            text(json!({ "a": 1 })),
+            json!("stop"),
+            vec![text(json!({ "a": 1 }))],
+        ),
+        case(
+            text(json!("half a tho")),
+            json!("length"),
+            vec![text(json!("half a tho"))],
+        ),
+        case(
+            text(json!(null)),
+            json!("content_filter"),
+            vec![text(json!(null))],
+        ),
         case(text(json!("")), json!("error"), vec![text(json!(""))]),
-        case(json!({ "refusal": "no" }), json!("stop"), vec![json!({ "refusal": "n" }), json!({ "refusal": "o" })]),
+        case(
+            json!({ "refusal": "no" }),
+            json!("stop"),
+            vec![json!({ "refusal": "n" }), json!({ "refusal": "o" })],
+        ),
         case(
             text(json!("<think>hm</think>\nx")),
             json!("stop"),
             vec![text(json!("<thi")), text(json!("nk>hm</think>\nx"))],
         ),
-        case(text(json!("hm\n</think>\nx")), json!("stop"), vec![text(json!("hm\n</think>")), text(json!("\nx"))]),
-        case(text(json!("<think>hm")), json!("length"), vec![text(json!("<think>")), text(json!("hm"))]),
-        case(calls.clone(), json!("tool_calls"), vec![json!({ "tool_calls": calls["tool_calls"] })]),
-        case(calls.clone(), json!("stop"), vec![said(call("c1", "{\"a\":1}")), said(call("c2", "{}"))]),
+        case(
+            text(json!("hm\n</think>\nx")),
+            json!("stop"),
+            vec![text(json!("hm\n</think>")), text(json!("\nx"))],
+        ),
+        case(
+            text(json!("<think>hm")),
+            json!("length"),
+            vec![text(json!("<think>")), text(json!("hm"))],
+        ),
+        case(
+            calls.clone(),
+            json!("tool_calls"),
+            vec![json!({ "tool_calls": calls["tool_calls"] })],
+        ),
+        case(
+            calls.clone(),
+            json!("stop"),
+            vec![said(call("c1", "{\"a\":1}")), said(call("c2", "{}"))],
+        ),
         case(
             calls,
             json!("tool_calls"),
@@ -86,7 +142,10 @@ fn remote() -> Remote {
 /// Reads an answer in pieces of a size.
 fn read(remote: &Remote, bytes: &[u8], size: usize) -> Result<Reply, String> {
     let value = read_bytes(remote, bytes, size).map_err(|failure| failure.message)?;
-    let answer = remote.protocol.interpret(&value).map_err(|unusable| format!("{unusable:?}"))?;
+    let answer = remote
+        .protocol
+        .interpret(&value)
+        .map_err(|unusable| format!("{unusable:?}"))?;
     Ok(remote.reply(answer, "m", &request()))
 }
 
@@ -95,16 +154,31 @@ fn a_streamed_reply_is_the_same_as_one_in_one_piece() {
     let remote = remote();
     for Case { whole, pieces } in cases() {
         let expected = read(&remote, whole.to_string().as_bytes(), usize::MAX);
-        for (end, done) in [("\n\n", "data: [DONE]\n\n"), ("\r\n\r\n", ""), ("\r\r", "data: [DONE]\r\r")] {
-            let stream: String = pieces.iter().map(|piece| format!("data: {piece}{end}")).collect::<String>() + done;
+        for (end, done) in [
+            ("\n\n", "data: [DONE]\n\n"),
+            ("\r\n\r\n", ""),
+            ("\r\r", "data: [DONE]\r\r"),
+        ] {
+            let stream: String = pieces
+                .iter()
+                .map(|piece| format!("data: {piece}{end}"))
+                .collect::<String>()
+                + done;
             for size in [1, 7, usize::MAX] {
                 // Without an end of its own, a reply that gives no reason for its end is not complete.
                 let found = read(&remote, stream.as_bytes(), size);
                 if done.is_empty() && whole["choices"][0]["finish_reason"].is_null() {
                     assert!(found.is_err(), "{found:?}");
                 } else {
-                    assert_eq!(found.is_err(), expected.is_err(), "{found:?} instead of {expected:?}");
-                    assert!(expected.is_err() || found == expected, "{found:?} instead of {expected:?}");
+                    assert_eq!(
+                        found.is_err(),
+                        expected.is_err(),
+                        "{found:?} instead of {expected:?}"
+                    );
+                    assert!(
+                        expected.is_err() || found == expected,
+                        "{found:?} instead of {expected:?}"
+                    );
                 }
             }
         }
@@ -117,8 +191,11 @@ fn a_reply_that_is_cut_is_the_same_or_a_failure() {
     for Case { whole, pieces } in cases() {
         let whole = whole.to_string();
         let expected = read(&remote, whole.as_bytes(), usize::MAX);
-        let stream: String =
-            pieces.iter().map(|piece| format!("data: {piece}\n\n")).collect::<String>() + "data: [DONE]";
+        let stream: String = pieces
+            .iter()
+            .map(|piece| format!("data: {piece}\n\n"))
+            .collect::<String>()
+            + "data: [DONE]";
         let mut is_complete = false;
         for end in 0..=stream.len() {
             let Ok(found) = read(&remote, &stream.as_bytes()[..end], usize::MAX) else {
@@ -128,11 +205,19 @@ fn a_reply_that_is_cut_is_the_same_or_a_failure() {
             is_complete = true;
             // What it used is estimated where that was cut off.
             let (input_tokens, output_tokens) = (found.input_tokens, found.output_tokens);
-            let expected = expected.clone().map(|reply| Reply { input_tokens, output_tokens, ..reply });
+            let expected = expected.clone().map(|reply| Reply {
+                input_tokens,
+                output_tokens,
+                ..reply
+            });
             assert_eq!(Ok(found), expected, "{}", &stream[..end]);
         }
         for end in 0..whole.len() {
-            assert!(read(&remote, &whole.as_bytes()[..end], usize::MAX).is_err(), "{}", &whole[..end]);
+            assert!(
+                read(&remote, &whole.as_bytes()[..end], usize::MAX).is_err(),
+                "{}",
+                &whole[..end]
+            );
         }
     }
 }

@@ -44,7 +44,10 @@ impl Server {
 
     /// What it was asked; heads in lower case.
     pub fn seen(&self) -> Vec<Seen> {
-        let lower = |seen: Seen| Seen { head: seen.head.to_lowercase(), ..seen };
+        let lower = |seen: Seen| Seen {
+            head: seen.head.to_lowercase(),
+            ..seen
+        };
         self.0.seen().into_iter().map(lower).collect()
     }
 
@@ -58,7 +61,10 @@ impl Server {
     }
 
     pub fn config(&self) -> Config {
-        Config { model: Some("m".to_owned()), ..Config::of(Provider::OpenAi(self.endpoint())) }
+        Config {
+            model: Some("m".to_owned()),
+            ..Config::of(Provider::OpenAi(self.endpoint()))
+        }
     }
 }
 
@@ -67,11 +73,19 @@ fn perform(play: &Play, _seen: &Seen, mut out: &TcpStream) -> std::io::Result<()
         Play::Answer(status, headers, body) => {
             let length = body.len();
             let end = "connection: close\r\n\r\n";
-            write!(out, "HTTP/1.1 {status}\r\ncontent-length: {length}\r\n{headers}{end}{body}")
+            write!(
+                out,
+                "HTTP/1.1 {status}\r\ncontent-length: {length}\r\n{headers}{end}{body}"
+            )
         }
         Play::Stream(headers, body) => {
-            write!(out, "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n{headers}connection: close\r\n\r\n")?;
-            body.as_bytes().chunks(1).try_for_each(|byte| out.write_all(byte))
+            write!(
+                out,
+                "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n{headers}connection: close\r\n\r\n"
+            )?;
+            body.as_bytes()
+                .chunks(1)
+                .try_for_each(|byte| out.write_all(byte))
         }
         Play::Drip => {
             write!(out, "HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n{{")?;

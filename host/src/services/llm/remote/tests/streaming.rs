@@ -15,10 +15,13 @@ impl Ear {
     fn hearing(&self) -> Hearing {
         let heard = self.0.clone();
         Hearing::by(Box::new(move |what| {
-            heard.lock().expect("nobody panics while hearing").push_str(match what {
-                Heard::Text(text) => text,
-                Heard::Again => "<again>",
-            });
+            heard
+                .lock()
+                .expect("nobody panics while hearing")
+                .push_str(match what {
+                    Heard::Text(text) => text,
+                    Heard::Again => "<again>",
+                });
         }))
     }
 
@@ -55,18 +58,36 @@ fn counts() -> Value {
 /// Asks as somebody who listens: what came of it, what was heard, and the requests that were made.
 async fn listen(plays: &[Play], retries: u32) -> (Result<Reply, HostError>, String, Vec<Value>) {
     let server = Server::new(plays);
-    let mut provider = provider_of(&Endpoint { retries, ..server.endpoint() }).expect("a usable endpoint");
+    let mut provider = provider_of(&Endpoint {
+        retries,
+        ..server.endpoint()
+    })
+    .expect("a usable endpoint");
     provider.backoff = Duration::from_millis(1);
     let ear = Ear::default();
     let mut hearing = ear.hearing();
     let reply = complete(&provider, &mut hearing).await;
     reply.iter().for_each(|reply| hearing.whole(reply));
-    let requests = server.seen().iter().map(|seen| serde_json::from_str(&seen.body).expect("JSON")).collect();
-    (reply.map_err(|unanswered| unanswered.error), ear.heard(), requests)
+    let requests = server
+        .seen()
+        .iter()
+        .map(|seen| serde_json::from_str(&seen.body).expect("JSON"))
+        .collect();
+    (
+        reply.map_err(|unanswered| unanswered.error),
+        ear.heard(),
+        requests,
+    )
 }
 
 /// The same, held against the reply's text or a part of the error, what was heard, and which requests were to stream.
-async fn check(plays: &[Play], retries: u32, expected: Result<&str, &str>, heard: &str, streamed: &[bool]) {
+async fn check(
+    plays: &[Play],
+    retries: u32,
+    expected: Result<&str, &str>,
+    heard: &str,
+    streamed: &[bool],
+) {
     let (reply, found, requests) = listen(plays, retries).await;
     match (reply, expected) {
         (Ok(reply), Ok(text)) => assert_eq!(reply.text, text),
@@ -74,19 +95,32 @@ async fn check(plays: &[Play], retries: u32, expected: Result<&str, &str>, heard
         (found, _) => panic!("{found:?} instead of {expected:?}"),
     }
     assert_eq!(found, heard);
-    let found: Vec<bool> = requests.iter().map(|request| request["stream"] == true).collect();
+    let found: Vec<bool> = requests
+        .iter()
+        .map(|request| request["stream"] == true)
+        .collect();
     assert_eq!(found, streamed);
 }
 
 #[tokio::test]
 async fn a_streamed_reply_is_heard_and_is_the_same_as_one_in_one_piece() {
-    let streamed =
-        [says("he"), says("ll"), delta(json!({ "content": null })), says("ö"), end(), counts(), "[DONE]".into()];
+    let streamed = [
+        says("he"),
+        says("ll"),
+        delta(json!({ "content": null })),
+        says("ö"),
+        end(),
+        counts(),
+        "[DONE]".into(),
+    ];
     let (reply, heard, requests) = listen(&[stream(&streamed)], 0).await;
     let whole = ask(&Server::new([text("hellö")]).endpoint()).await;
     assert_eq!(reply, whole);
     assert_eq!(heard, "hellö");
-    assert_eq!(requests[0]["stream_options"], json!({ "include_usage": true }));
+    assert_eq!(
+        requests[0]["stream_options"],
+        json!({ "include_usage": true })
+    );
 }
 
 #[tokio::test]
@@ -97,9 +131,15 @@ async fn tool_calls_are_put_together() {
         delta(json!({ "tool_calls": [call] }))
     };
     let events = [
-        piece(0, json!({ "id": "c1", "function": { "name": "add", "arguments": "" } })),
+        piece(
+            0,
+            json!({ "id": "c1", "function": { "name": "add", "arguments": "" } }),
+        ),
         piece(0, json!({ "function": { "arguments": "{\"a\":" } })),
-        piece(1, json!({ "id": "c2", "function": { "name": "now", "arguments": "" } })),
+        piece(
+            1,
+            json!({ "id": "c2", "function": { "name": "now", "arguments": "" } }),
+        ),
         piece(0, json!({ "function": { "arguments": "1}" } })),
         end(),
         counts(),
@@ -107,7 +147,11 @@ async fn tool_calls_are_put_together() {
     let (reply, ..) = listen(&[stream(&events)], 0).await;
     let call = |id: &str, name: &str, arguments: &str| {
         let (id, name, arguments) = (id.to_owned(), name.to_owned(), arguments.to_owned());
-        ToolCall { id, name, arguments }
+        ToolCall {
+            id,
+            name,
+            arguments,
+        }
     };
     let expected = vec![call("c1", "add", r#"{"a":1}"#), call("c2", "now", "{}")];
     assert_eq!(reply.expect("a reply").tool_calls, expected);
@@ -117,19 +161,39 @@ async fn tool_calls_are_put_together() {
 async fn a_stream_that_breaks_in_the_middle_is_asked_for_again() {
     let whole = stream(&[says("hello"), end(), counts()]);
     let ended = stream(&[says("he")]);
-    let cut = Play::Stream("content-length: 9999\r\n", format!("data: {}\n\n", says("he")));
+    let cut = Play::Stream(
+        "content-length: 9999\r\n",
+        format!("data: {}\n\n", says("he")),
+    );
     let failed = stream(&[says("he"), json!({ "error": { "message": "overloaded" } })]);
     for broken in [&ended, &cut, &failed] {
-        check(&[broken.clone(), whole.clone()], 1, Ok("hello"), "he<again>hello", &[true, true]).await;
+        check(
+            &[broken.clone(), whole.clone()],
+            1,
+            Ok("hello"),
+            "he<again>hello",
+            &[true, true],
+        )
+        .await;
     }
-    check(&[ended], 0, Err("the stream ended in the middle of the reply"), "he<again>", &[true]).await;
+    check(
+        &[ended],
+        0,
+        Err("the stream ended in the middle of the reply"),
+        "he<again>",
+        &[true],
+    )
+    .await;
     check(&[failed], 0, Err("overloaded"), "he<again>", &[true]).await;
 }
 
 #[tokio::test]
 async fn what_breaks_behind_a_whole_reply_pays_for_nothing_twice() {
     let event = |event: Value| format!("data: {event}\n\n");
-    let cut = Play::Stream("content-length: 9999\r\n", event(says("hello")) + &event(end()));
+    let cut = Play::Stream(
+        "content-length: 9999\r\n",
+        event(says("hello")) + &event(end()),
+    );
     let failed = stream(&[says("hello"), end(), json!({ "error": "late" })]);
     let nonsense = stream(&[says("hello"), end(), "{".into()]);
     for broken in [cut, failed, nonsense] {
@@ -139,7 +203,14 @@ async fn what_breaks_behind_a_whole_reply_pays_for_nothing_twice() {
 
 #[tokio::test]
 async fn what_is_no_reply_is_a_lasting_failure() {
-    check(&[stream(&["<html>".into()])], 3, Err("is not a JSON document"), "", &[true]).await;
+    check(
+        &[stream(&["<html>".into()])],
+        3,
+        Err("is not a JSON document"),
+        "",
+        &[true],
+    )
+    .await;
     let endless = format!("data: {}", "x".repeat(REPLY_BYTES));
     let flood = Play::Answer("200 OK", "content-type: text/event-stream\r\n", endless);
     check(&[flood], 3, Err("larger than 16 MiB"), "", &[true]).await;
@@ -148,7 +219,8 @@ async fn what_is_no_reply_is_a_lasting_failure() {
 #[tokio::test]
 async fn a_stream_without_a_reply_is_asked_for_again() {
     let whole = stream(&[says("hello"), end(), counts()]);
-    let event = |name: &str, data: &str| Play::Stream("", format!("event: {name}\ndata: {data}\n\n"));
+    let event =
+        |name: &str, data: &str| Play::Stream("", format!("event: {name}\ndata: {data}\n\n"));
     let empty = json!({ "choices": [{ "delta": { "content": "he" }, "finish_reason": "" }] });
     for (none, heard) in [
         (stream(&["{".into()]), "hello"),
@@ -159,10 +231,18 @@ async fn a_stream_without_a_reply_is_asked_for_again() {
         (Play::Stream("", ": a comment\n\n".to_owned()), "hello"),
         (stream(&[json!({ "error": "overloaded" })]), "hello"),
         (
-            stream(&[json!({ "choices": [{ "delta": {}, "error": { "code": 502 }, "finish_reason": "stop" }] })]),
+            stream(&[
+                json!({ "choices": [{ "delta": {}, "error": { "code": 502 }, "finish_reason": "stop" }] }),
+            ]),
             "hello",
         ),
-        (stream(&[says("he"), json!({ "choices": [{ "delta": {}, "finish_reason": "error" }] })]), "he<again>hello"),
+        (
+            stream(&[
+                says("he"),
+                json!({ "choices": [{ "delta": {}, "finish_reason": "error" }] }),
+            ]),
+            "he<again>hello",
+        ),
         (event("error", r#"{"message":"overloaded"}"#), "hello"),
         (event("error", "overloaded"), "hello"),
         (stream(std::slice::from_ref(&empty)), "he<again>hello"),
@@ -170,7 +250,14 @@ async fn a_stream_without_a_reply_is_asked_for_again() {
         check(&[none, whole.clone()], 1, Ok("hello"), heard, &[true, true]).await;
     }
     check(&[stream(&[empty, end()])], 0, Ok("he"), "he", &[true]).await;
-    check(&[event("error", r#"{"error":{"code":401}}"#)], 3, Err("401"), "", &[true]).await;
+    check(
+        &[event("error", r#"{"error":{"code":401}}"#)],
+        3,
+        Err("401"),
+        "",
+        &[true],
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -178,41 +265,89 @@ async fn how_a_stream_is_framed_makes_no_difference() {
     let (hello, stop) = (says("hello").to_string(), end().to_string());
     for body in [
         format!("data: {hello}\n\ndata: {stop}\n\ndata:\n\ndata: [DONE]\n\n"),
-        format!(": x\r\nid: 1\r\nevent: message\r\ndata: {hello}\r\n\r\n: y\r\ndata: {stop}\r\n\r\n"),
+        format!(
+            ": x\r\nid: 1\r\nevent: message\r\ndata: {hello}\r\n\r\n: y\r\ndata: {stop}\r\n\r\n"
+        ),
         format!("\n\n\u{feff}data:{hello}\n\ndata: \n\ndata:{stop}"),
     ] {
-        for play in [Play::Stream("", body.clone()), Play::Answer("200 OK", "", body)] {
+        for play in [
+            Play::Stream("", body.clone()),
+            Play::Answer("200 OK", "", body),
+        ] {
             check(&[play], 0, Ok("hello"), "hello", &[true]).await;
         }
     }
     let whole = json!({ "choices": [{ "message": { "content": "hello" } }] });
-    check(&[Play::Stream("", whole.to_string())], 0, Ok("hello"), "hello", &[true]).await;
-    let in_a_piece = json!({ "choices": [{ "message": { "content": "hello" }, "finish_reason": "stop" }] });
+    check(
+        &[Play::Stream("", whole.to_string())],
+        0,
+        Ok("hello"),
+        "hello",
+        &[true],
+    )
+    .await;
+    let in_a_piece =
+        json!({ "choices": [{ "message": { "content": "hello" }, "finish_reason": "stop" }] });
     check(&[stream(&[in_a_piece])], 0, Ok("hello"), "hello", &[true]).await;
 }
 
 #[tokio::test]
 async fn what_a_model_thinks_aloud_is_not_heard() {
-    let events = [says("<thi"), says("nk>hm</think>\n\nhe"), says("llo"), end(), counts()];
+    let events = [
+        says("<thi"),
+        says("nk>hm</think>\n\nhe"),
+        says("llo"),
+        end(),
+        counts(),
+    ];
     check(&[stream(&events)], 0, Ok("hello"), "hello", &[true]).await;
     let reasoned = delta(json!({ "reasoning_content": "hm", "content": null }));
-    check(&[stream(&[reasoned, says("hello"), end()])], 0, Ok("hello"), "hello", &[true]).await;
+    check(
+        &[stream(&[reasoned, says("hello"), end()])],
+        0,
+        Ok("hello"),
+        "hello",
+        &[true],
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn a_character_that_is_split_over_two_pieces_is_whole() {
-    let half = |half: &str| Value::from(format!(r#"{{"choices":[{{"delta":{{"content":"{half}"}}}}]}}"#));
+    let half = |half: &str| {
+        Value::from(format!(
+            r#"{{"choices":[{{"delta":{{"content":"{half}"}}}}]}}"#
+        ))
+    };
     let split = [half(r"hi \ud83d"), half(r"\ude00!"), end()];
     check(&[stream(&split)], 0, Ok("hi 😀!"), "hi 😀!", &[true]).await;
-    check(&[stream(&[half(r"hi \ud83d"), end()])], 0, Ok("hi \u{fffd}"), "hi ", &[true]).await;
+    check(
+        &[stream(&[half(r"hi \ud83d"), end()])],
+        0,
+        Ok("hi \u{fffd}"),
+        "hi ",
+        &[true],
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn an_endpoint_that_cannot_stream_is_asked_for_replies_in_one_piece() {
     check(&[text("hello")], 0, Ok("hello"), "hello", &[true]).await;
-    for status in ["400 Bad Request", "422 Unprocessable Entity", "501 Not Implemented"] {
+    for status in [
+        "400 Bad Request",
+        "422 Unprocessable Entity",
+        "501 Not Implemented",
+    ] {
         let refused = failing(status, "");
-        check(&[refused.clone(), text("hello")], 0, Ok("hello"), "hello", &[true, false]).await;
+        check(
+            &[refused.clone(), text("hello")],
+            0,
+            Ok("hello"),
+            "hello",
+            &[true, false],
+        )
+        .await;
         check(&[refused], 0, Err(status), "", &[true, false]).await;
     }
 }
@@ -225,7 +360,9 @@ async fn an_endpoint_that_refused_to_stream_or_does_not_count_is_not_asked_to_ag
         let provider = provider_of(&server.endpoint()).expect("a usable endpoint");
         let reply = complete(&provider, &mut Ear::default().hearing()).await;
         assert_eq!(reply.map(|reply| reply.output_tokens), Ok(tokens));
-        complete(&provider, &mut Ear::default().hearing()).await.expect("a reply");
+        complete(&provider, &mut Ear::default().hearing())
+            .await
+            .expect("a reply");
         let seen = server.seen();
         assert_eq!(seen.len(), requests);
         assert!(!seen.last().is_some_and(|seen| seen.body.contains("stream")));
@@ -239,20 +376,38 @@ async fn nobody_hears_the_key() {
     // In deltas of a character each, as it is or escaped once more, within a text that may go on with it.
     for said in [key.clone(), escaped(&key), key.replace('/', "\\/")] {
         let text = format!("{said} and {begun}");
-        let events: Vec<Value> =
-            text.chars().map(|letter| says(&letter.to_string())).chain([end(), counts()]).collect();
+        let events: Vec<Value> = text
+            .chars()
+            .map(|letter| says(&letter.to_string()))
+            .chain([end(), counts()])
+            .collect();
         let server = Server::new([stream(&events)]);
-        let endpoint = Endpoint { api_key_env: Some(KEY.to_owned()), ..server.endpoint() };
+        let endpoint = Endpoint {
+            api_key_env: Some(KEY.to_owned()),
+            ..server.endpoint()
+        };
         let provider = provider_of(&endpoint).expect("a usable endpoint");
         let ear = Ear::default();
-        let reply = complete(&provider, &mut ear.hearing()).await.expect("a reply");
+        let reply = complete(&provider, &mut ear.hearing())
+            .await
+            .expect("a reply");
         assert_eq!(reply.text, format!("[secret PATH] and {begun}"));
         assert_eq!(ear.heard(), reply.text);
     }
     let broken = format!(r#"{{"error": "{}"}}"#, escaped(&key));
     let server = Server::new([stream(&[says("he"), broken.into()])]);
-    let endpoint = Endpoint { api_key_env: Some(KEY.to_owned()), ..server.endpoint() };
+    let endpoint = Endpoint {
+        api_key_env: Some(KEY.to_owned()),
+        ..server.endpoint()
+    };
     let provider = provider_of(&endpoint).expect("a usable endpoint");
-    let error = complete(&provider, &mut Ear::default().hearing()).await.expect_err("no reply").error;
-    assert!(error.message.contains("`\"[secret PATH]\"`"), "{}", error.message);
+    let error = complete(&provider, &mut Ear::default().hearing())
+        .await
+        .expect_err("no reply")
+        .error;
+    assert!(
+        error.message.contains("`\"[secret PATH]\"`"),
+        "{}",
+        error.message
+    );
 }
