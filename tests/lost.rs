@@ -331,3 +331,82 @@ config = { steps = [{ fail = "error" }] }
         .expect(3);
     place.host(&["report", "store", "-o", "events"]).expect(0);
 }
+
+#[test]
+fn nothing_is_written_where_actions_could_read_or_change_it() {
+    let team = r#"
+schema = "strata.team/1"
+[team]
+name = "granted"
+idea = "go"
+[[role]]
+name = "A"
+watch = ["UserRequirement"]
+[[role.action]]
+name = "One"
+component = "probe.wasm"
+config = { steps = [{ fail = "error" }] }
+[role.action.allow]
+dirs = [{ host = "in", guest = "/in" }, { host = "out", guest = "/out", write = true }]
+"#;
+    let place = Place::with(team);
+    place.write("in/data/a", "an input");
+    place.run().expect(3);
+    place.write("out/b", "an output");
+    fs::hard_link(place.path("in/data/a"), place.path("hard")).unwrap();
+    std::os::unix::fs::symlink("in/data/a", place.path("link")).unwrap();
+    std::os::unix::fs::symlink("out/later", place.path("dangling")).unwrap();
+    let fresh = ["run", "team.toml", "--storage", "elsewhere"];
+    let resume = ["run", "--recover_path", "store"];
+    let check = |args: &[&str], option: &str, name: &str, expected: Option<&str>| {
+        let args = [args, &[option, name]].concat();
+        let ended = place.host(&args);
+        match expected {
+            None => assert!(
+                !ended.stderr.contains("is granted, "),
+                "{args:?}: {}",
+                ended.stderr
+            ),
+            Some(why) => {
+                assert_eq!(ended.code, Some(2), "{args:?}: {}", ended.stderr);
+                assert!(ended.stderr.contains(why), "{args:?}: {}", ended.stderr);
+            }
+        }
+    };
+    let (read, changed, over) = (
+        "could read what",
+        "could read and change what",
+        "would be written over",
+    );
+    for name in ["in/data/a", "in/new", "./in/../in/new", "hard", "link"] {
+        for option in ["--events", "--record"] {
+            check(&fresh, option, name, Some(read));
+            check(&resume, option, name, Some(read));
+        }
+    }
+    for name in ["out/b", "out/new", "dangling"] {
+        for option in ["--events", "--record"] {
+            check(&fresh, option, name, Some(changed));
+            check(&resume, option, name, Some(changed));
+        }
+    }
+    assert!(!place.path("elsewhere").exists() && !place.path("out/later").exists());
+    // Nothing runs while a report is written: it may be new there, or replace one.
+    for name in ["in/data/a", "hard", "link", "out/b"] {
+        check(&["report", "store"], "-o", name, Some(over));
+    }
+    for _ in 0..2 {
+        place
+            .host(&["report", "store", "-o", "out/report.html"])
+            .expect(0);
+    }
+    assert_eq!(place.read("in/data/a"), b"an input");
+    assert_eq!(place.read("out/b"), b"an output");
+    // What is saved is hidden from actions, and a device holds nothing.
+    let all = team.replace("host = \"in\"", "host = \"/\"");
+    place.write("team.toml", all);
+    check(&fresh, "--events", "elsewhere/events", None);
+    check(&fresh, "--events", "/dev/null", None);
+    check(&fresh, "--events", "-", None);
+    check(&fresh, "--events", "events", Some(read));
+}

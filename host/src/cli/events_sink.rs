@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::Failure;
 use super::plain::json;
 use super::terminal::Stream;
-use crate::launch::{Inputs, Telling};
+use crate::launch::{Inputs, OutputFile, Telling, WriteTime};
 use crate::narrator::Line;
 use crate::open;
 
@@ -35,25 +35,31 @@ pub(super) enum EventsSink {
 /// How the file begins.
 const BEGINNING: &[u8] = b"{\"n\":";
 
-/// Refuses to write what an option names over an input of the run. `beginning` is how such a file begins.
+/// Refuses to write the file that an option names over an input of the run, or where actions of the run could read it
+/// or write into it.
 pub(super) fn spare(
     option: &str,
-    (file, beginning): (&Path, &[u8]),
+    output: OutputFile<'_>,
     inputs: &Inputs<'_>,
 ) -> Result<(), Failure> {
-    match inputs.find(file, beginning) {
+    match inputs.find(&output) {
         None => Ok(()),
-        Some(what) => Err(Failure::usage(format!(
-            "`{option}` names {what}, which would be written over; give it another name"
-        ))),
+        Some(conflict) => Err(Failure::usage(format!("`{option}` names {conflict}"))),
     }
 }
 
 /// The same of `--events`, which need not be given.
 pub(super) fn spare_events(events: Option<&Path>, inputs: &Inputs<'_>) -> Result<(), Failure> {
-    events.map_or(Ok(()), |events| {
-        spare("--events", (events, BEGINNING), inputs)
-    })
+    // `-` is stdout.
+    let Some(path) = events.filter(|path| *path != Path::new("-")) else {
+        return Ok(());
+    };
+    let output = OutputFile {
+        path,
+        beginning: BEGINNING,
+        time: WriteTime::DuringRun,
+    };
+    spare("--events", output, inputs)
 }
 
 impl EventsSink {

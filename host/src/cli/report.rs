@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::events_sink::spare;
 use super::{Failure, ReportArgs, note, print};
-use crate::launch::{Inputs, report as gather};
+use crate::launch::{Inputs, OutputFile, WriteTime, report as gather};
 use crate::open;
 use crate::report::html;
 
@@ -21,8 +21,12 @@ pub(super) fn report(args: &ReportArgs) -> Result<u8, Failure> {
                 storage: Some(Path::new(&report.beside.path)),
                 ..Inputs::default()
             };
-            let beginning = &page.as_bytes()[..BEGINNING.min(page.len())];
-            spare("-o", (file, beginning), &inputs)?;
+            let output = OutputFile {
+                path: file,
+                beginning: &page.as_bytes()[..BEGINNING.min(page.len())],
+                time: WriteTime::AfterRun,
+            };
+            spare("-o", output, &inputs)?;
             let failed =
                 |error| Failure::internal(format!("cannot write `{}`: {error}", file.display()));
             open::to_replace(file)

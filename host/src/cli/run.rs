@@ -23,8 +23,8 @@ use super::{Failure, RunArgs, exit_code, metrics, note, path_word, screen, warn}
 use crate::cli::progress::Progress;
 use crate::driver::{Motion, OnLine, Stop};
 use crate::launch::{
-    Inputs, LaunchError, Notes, Notice, Resume, Resumed, Run, SavedTeamFile, Start, resume, start,
-    storage_by_name,
+    Inputs, LaunchError, Notes, Notice, OutputFile, Resume, Resumed, Run, SavedTeamFile, Start,
+    WriteTime, resume, start, storage_by_name,
 };
 use crate::manifest::operator::{files as policy_files, in_force};
 use crate::manifest::{Overrides, team_in};
@@ -149,7 +149,12 @@ fn spare_inputs(args: &RunArgs, storage: &Path) -> Result<(), Failure> {
         policies: policy_files(args.policy.as_deref()),
     };
     if let Some(record) = &args.record {
-        spare("--record", (record, RECORD_BEGINNING), &inputs)?;
+        let output = OutputFile {
+            path: record,
+            beginning: RECORD_BEGINNING,
+            time: WriteTime::DuringRun,
+        };
+        spare("--record", output, &inputs)?;
     }
     spare_events(args.events.as_deref(), &inputs)
 }

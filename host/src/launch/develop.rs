@@ -19,7 +19,6 @@ use crate::driver::{OnLine, lapsed};
 use crate::manifest::{Definition, Overrides};
 use crate::sandbox::WasmSandbox;
 use crate::store::{Content, Directory, Replace, Store, checkpoint_of, each};
-use crate::trust::lock::Lock;
 
 /// What a round is made of.
 pub struct Develop<'a> {
@@ -106,21 +105,6 @@ pub fn develop(
         on_line,
     )?;
     Ok(Developed::Goes(Box::new(run), notes))
-}
-
-/// The files and directories of source that a team is made from, as far as its file can be read.
-pub fn made_from(team: &Path) -> Vec<PathBuf> {
-    let mut files = Definition::named_files(team);
-    // Skills lie on the shelf, and the lock beside the file.
-    let definition = Definition::read(team).ok();
-    files.extend(
-        definition
-            .iter()
-            .flat_map(|read| &read.plugins)
-            .map(|(_, plugin)| plugin.component.clone()),
-    );
-    files.extend(definition.map(|read| Lock::new(&read.source.base).path().to_owned()));
-    files.into_iter().collect()
 }
 
 /// The files of a storage directory which change with what is saved there.

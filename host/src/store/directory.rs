@@ -323,7 +323,8 @@ impl Directory {
             let name = format!("{METAGPT_JSON}{number}.json");
             match std::fs::symlink_metadata(self.path.join(&name)) {
                 Err(_) => {
-                    return file::prepare(&self.path, &name, &|out| out.write_all(bytes))?.publish();
+                    return file::prepare(&self.path, &name, &|out| out.write_all(bytes))?
+                        .publish();
                 }
                 Ok(meta) if meta.is_file() && meta.len() == bytes.len() as u64 => {
                     if file::read(&self.path.join(&name))?.is_some_and(|kept| kept == bytes) {
