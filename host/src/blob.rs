@@ -1,5 +1,5 @@
-//! Bytes by their names: those of files and of components. Where files are kept is the store's business, where they come
-//! from the sandbox's.
+//! Bytes that are identified by their digest: those of files and of components. The store saves
+//! those of files; the sandbox obtains those of components.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use strata_core::id::{Digest, hex};
 
 use crate::sha256::sha256;
 
-/// The bytes of files by their SHA-256.
+/// The bytes of files, by their SHA-256.
 pub type Blobs = BTreeMap<Digest, Arc<[u8]>>;
 
-/// The name of these bytes.
+/// Returns the digest of `bytes`.
 pub fn digest_of(bytes: &[u8]) -> Digest {
     Digest(hex(&sha256(bytes)))
 }

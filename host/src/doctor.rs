@@ -13,7 +13,7 @@ use crate::interface::own;
 use crate::sandbox::{Allocation, WasmSandbox, bytes};
 use crate::shell::path_word;
 use crate::skills::Shelf;
-use crate::store::speed;
+use crate::store::measure_sync;
 
 /// What was found out about one thing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -188,7 +188,7 @@ fn shelf() -> Finding {
 
 fn disk(storage: &Path) -> Finding {
     let dir = nearest(storage);
-    match speed::sync(&dir) {
+    match measure_sync(&dir) {
         Ok(time) => {
             let (us, dir) = (time.as_micros(), dir.display());
             Finding::good(

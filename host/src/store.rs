@@ -1,13 +1,12 @@
-//! The store: what a run leaves on disk, and the only code that touches the storage directory.
+//! The store: it saves runs, and is the only code that touches the storage directory.
 //!
-//! A storage directory holds `team.db`, the events and snapshots of a run; `team.json`, the same state for people
-//! and for other programs; and `team.lock` while a process works on it. What an event does to a state is the core's
-//! business: the store keeps events and gives them back.
+//! A storage directory holds `team.db`, the events and snapshots of a run; `team.json`, the same
+//! state for people and other programs; and `team.lock` while a process works on it. The store
+//! saves events and loads them. What an event does to a state is defined in the core.
 
 mod blob;
 mod codec;
 mod directory;
-mod each;
 mod error;
 mod file;
 mod group;
@@ -20,7 +19,6 @@ mod progress;
 mod reader;
 mod schema;
 mod socket;
-pub mod speed;
 mod sqlite;
 pub mod team_json;
 
@@ -50,24 +48,25 @@ use strata_core::money::Usd;
 use crate::blob::Blobs;
 
 pub use directory::{Content, Created, Directory, Opened, Replace, Vacant};
-pub(crate) use each::{PIECE, each};
 pub use error::StoreError;
 pub(crate) use error::of_file;
+pub use file::measure_sync;
 pub use group::GroupLog;
 pub use lock::{Holder, Lock};
 pub use memory::MemoryStore;
 pub use named::{follow_link, link_to_last, named_directories};
 pub use reader::{Beginning, Reader};
+pub(crate) use reader::{PIECE, each};
 pub use socket::Socket;
 pub use sqlite::SqliteStore;
 
 /// The number of the first public event line of a run.
 pub const FIRST_LINE: u64 = 1;
 
-/// An event with what is known of it beside what it says.
+/// An event, with its time and the numbers of its public event lines.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
-    /// The number of the first public event line it yields.
+    /// The number of the first public event line that the event yields.
     pub line: u64,
     /// How many public event lines it yields.
     pub lines: u32,
@@ -86,43 +85,45 @@ pub enum Durability {
     Full,
 }
 
-/// A state of a run.
+/// Selects the state of a run that is to be loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum At {
-    /// The newest of the current lineage.
+    /// The newest state of the current lineage.
     Head,
-    /// That of a checkpoint, of any lineage.
+    /// The state of a checkpoint, in any lineage.
     Checkpoint(CheckpointId),
-    /// The newest of a lineage.
+    /// The newest state of a lineage.
     Lineage(String),
 }
 
-/// A state, as something to start from and what happened since.
+/// A state that was loaded: an earlier state, and the events that lead from it to the selected one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Saved {
-    /// Where to start.
+    /// The earlier state.
     pub base: Environment,
-    /// What is to be applied to it, oldest first.
+    /// The events to apply to `base`, oldest first.
     pub tail: Vec<Record>,
-    /// The number of the public event line after the last of the storage.
+    /// The number of the public event line after the last line of the storage.
     pub next_line: u64,
 }
 
-/// The team file a run was made of.
+/// The team file of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SavedDefinition {
-    /// How messages call it: its path as the operator gave it.
+    /// Its name in messages: its path as the operator gave it.
     pub name: String,
-    /// The absolute directory that its relative paths start from.
+    /// The absolute directory against which its relative paths are resolved.
     pub base: PathBuf,
     /// Its text.
     pub text: String,
-    /// The components that the operator put in place of its own: `ROLE.ACTION=FILE` each, the file absolute.
+    /// The components that replace those in the team file: `ROLE.ACTION=FILE` each, with an
+    /// absolute path.
     pub components: Vec<String>,
 }
 
 impl SavedDefinition {
-    /// The file that it was read from, which may be another by now, or gone.
+    /// Returns the path of the file that it was read from. The file may have changed since, or may
+    /// not exist any more.
     pub fn file(&self) -> PathBuf {
         self.base
             .join(Path::new(&self.name).file_name().unwrap_or_default())
@@ -132,19 +133,20 @@ impl SavedDefinition {
 /// A checkpoint, as it is listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckpointRow {
-    /// Its name.
+    /// Its id.
     pub id: CheckpointId,
     /// The lineage it belongs to.
     pub lineage: String,
-    /// The step that it follows or interrupts; the next step for the state a run starts from.
+    /// The step after which, or within which, it was made. For the state that a run starts from,
+    /// the next step.
     pub step: u64,
-    /// The one before it, where this storage knows it.
+    /// The previous checkpoint, if this storage knows it.
     pub parent: Option<CheckpointId>,
     /// What made it.
     pub source: Origin,
-    /// How the run stood when it was the newest.
+    /// The status of the run when this was its newest checkpoint.
     pub status: Status,
-    /// When it was made, in milliseconds since 1970; none for a state read from a file.
+    /// When it was made, in milliseconds since 1970. `None` for a state that was read from a file.
     pub time_ms: Option<i64>,
 }
 
@@ -157,7 +159,7 @@ pub enum Origin {
     Import,
     /// A step was committed.
     Step,
-    /// Another lineage left here.
+    /// Another lineage branched off here.
     Fork,
     /// A run stopped within a step, with this status.
     Stop(Status),
@@ -166,7 +168,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// The name that is shown.
+    /// Returns the name that is shown to users.
     pub fn name(self) -> &'static str {
         match self {
             Self::Entry => "entry",
@@ -183,89 +185,96 @@ impl Origin {
     }
 }
 
-/// A line of checkpoints.
+/// A lineage, as it is listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineageRow {
     /// Its name.
     pub name: String,
     /// How many events lead to its newest state, from the beginning of the run.
     pub events: u64,
-    /// Whether a run goes on with it by itself.
+    /// Whether this is the lineage that a run continues by default.
     pub current: bool,
 }
 
-/// What was freed.
+/// What pruning has freed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
-    /// How many checkpoints cannot be gone back to any more.
+    /// How many checkpoints were removed.
     pub checkpoints: u64,
     /// How many events were dropped.
     pub events: u64,
-    /// How many bytes the disk got back.
+    /// By how many bytes the files became smaller.
     pub bytes: u64,
 }
 
-/// Applies what happened to the state before it; says why that cannot be done.
+/// Applies the events of a loaded state to its base, and returns the result. Fails with a
+/// description.
 pub type SumUp<'a> = dyn FnMut(Saved) -> Result<Environment, String> + 'a;
 
-/// What keeps a run. All of it is synchronous: it is called on the thread that drives the run.
+/// Where a run is saved. All methods are synchronous: they are called on the thread that drives the
+/// run.
 pub trait Store: Send {
-    /// Appends events: all of them or none. When it returns they survive what `durability` says, and so does everything
-    /// that was appended before. On an error none of them counts for this run, which ends; they may be there all the same
-    /// when the storage is opened again.
+    /// Appends events: all of them or none. When it returns, they survive what `durability` says,
+    /// and so does everything that was appended before. After an error the run ends, and none of
+    /// the events counts for it; they may nevertheless be present when the storage is opened again.
     ///
-    /// They belong to the current lineage. Where the first of them is a fork they begin another, at the checkpoint
-    /// that it names; that one becomes the current if the run goes on with it: if more events come with it.
+    /// The events belong to the current lineage. If the first one is a fork, they start a new
+    /// lineage, at the checkpoint that the fork names. If more events follow in the same call, the
+    /// run continues with the new lineage, which becomes the current one.
     fn append(&mut self, records: &[Record], durability: Durability) -> Result<(), StoreError>;
 
-    /// Whether the events since the last snapshot outweigh it.
+    /// Whether the events since the last snapshot are larger than that snapshot.
     fn snapshot_due(&self) -> bool;
 
-    /// Saves the state after all appended events, to start from when the run is loaded. Nothing else depends on it. The
-    /// next one is due after as much again, also where this one could not be saved.
+    /// Saves the state after all appended events as a snapshot, to start from when the run is
+    /// loaded. Nothing else depends on it. The next snapshot is due after as many events again,
+    /// even if this one could not be saved.
     fn save_snapshot(&mut self, env: &Environment) -> Result<(), StoreError>;
 
-    /// A saved state.
+    /// Loads a state.
     fn load(&self, at: &At) -> Result<Saved, StoreError>;
 
-    /// Goes on with another lineage from now on, which becomes the current one.
+    /// Makes another lineage the current one.
     fn turn_to(&mut self, lineage: &str) -> Result<(), StoreError>;
 
-    /// All lineages, in the order in which they began.
+    /// Returns all lineages, in the order in which they were created.
     fn lineages(&self) -> Result<Vec<LineageRow>, StoreError>;
 
-    /// What calls that were answered have cost in all lineages together.
+    /// Returns the total cost of answered calls, in all lineages.
     fn spent(&self) -> Result<Usd, StoreError>;
 
-    /// All checkpoints of all lineages, oldest first.
+    /// Returns all checkpoints of all lineages, oldest first.
     fn checkpoints(&self) -> Result<Vec<CheckpointRow>, StoreError>;
 
-    /// Forgets all checkpoints of the current lineage but the first and the newest `keep`: they are no longer listed
-    /// and cannot be gone back to. Kept is also where another lineage left, and where somebody is waited for. What
-    /// happened stays recorded.
+    /// Forgets all checkpoints of the current lineage except the first and the newest `keep`: they
+    /// are no longer listed and cannot be loaded. Checkpoints where another lineage branched off,
+    /// and those where the run waits for a person, are kept, too. The events stay recorded.
     fn keep_checkpoints(&mut self, keep: u32) -> Result<(), StoreError>;
 
-    /// Does the same in all lineages, and drops the events that no kept checkpoint needs. All of it, or nothing.
+    /// Does the same in all lineages, and drops the events that no remaining checkpoint needs.
+    /// Either all of this happens, or nothing.
     fn prune(&mut self, keep: u32, sum_up: &mut SumUp<'_>) -> Result<Pruned, StoreError>;
 
-    /// At most `limit` events of those that lead to the newest state of the current lineage and were not dropped,
-    /// oldest first, without the first `from`.
+    /// Returns at most `limit` events, oldest first, after skipping the first `from`. They are
+    /// those that lead to the newest state of the current lineage and were not dropped.
     fn records(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError>;
 
-    /// Keeps the bytes of files. They survive whatever events survive that are appended after them.
+    /// Saves the bytes of files. They survive whatever the events survive that are appended after
+    /// them.
     fn put_blobs(&mut self, blobs: &Blobs) -> Result<(), StoreError>;
 
-    /// The bytes of a file; none where they are not kept here.
+    /// Returns the bytes of a file, or `None` if they are not stored here.
     fn blob(&self, digest: &Digest) -> Result<Option<Arc<[u8]>>, StoreError>;
 
-    /// The team file the run goes by.
+    /// Returns the team file of the run.
     fn definition(&self) -> Result<SavedDefinition, StoreError>;
 
-    /// Replaces the team file the run goes by.
+    /// Replaces the team file of the run.
     fn set_definition(&mut self, definition: &SavedDefinition) -> Result<(), StoreError>;
 
-    /// Replaces `team.json` with what `fill` writes, at once. Nobody ever finds a part of it; that it is the new one
-    /// survives what `durability` says, and everything from the next full append on.
+    /// Atomically replaces `team.json` with what `fill` writes: a reader finds the old file or the
+    /// new one. The replacement survives what `durability` says, and a later full append makes it
+    /// survive everything.
     fn write_team_json(
         &mut self,
         fill: &Fill<'_>,
@@ -273,10 +282,11 @@ pub trait Store: Send {
     ) -> Result<(), StoreError>;
 }
 
-/// Writes what a file is to hold, in pieces of some size: each is one write to the disk.
+/// Writes the content of a file. Each `write` is one write to the disk, so it should be called with
+/// large pieces.
 pub type Fill<'a> = dyn Fn(&mut dyn std::io::Write) -> std::io::Result<()> + 'a;
 
-/// The checkpoints of a state without records: the one that it is, if it is one.
+/// Returns the checkpoints of a state without records: the one that the state is, if it is one.
 pub fn checkpoints_held(env: &Environment) -> Vec<CheckpointRow> {
     let alone = list::Marks {
         name: env.lineage.name.clone(),
@@ -288,17 +298,17 @@ pub fn checkpoints_held(env: &Environment) -> Vec<CheckpointRow> {
         .collect()
 }
 
-/// The public line after these records.
+/// Returns the number of the public line that follows these records.
 fn next_line(last: Option<&Record>) -> u64 {
     last.map_or(FIRST_LINE, |record| record.line + u64::from(record.lines))
 }
 
-/// Whether an event makes a checkpoint, or says how the run stood at the newest one.
+/// Whether an event makes a checkpoint, or sets the status of the newest one.
 fn marks(event: &Event) -> bool {
     matches!(event, Event::RunEnded { .. }) || checkpoint_of(event).is_some()
 }
 
-/// The checkpoint that an event makes.
+/// Returns the checkpoint that an event makes.
 pub(crate) fn checkpoint_of(event: &Event) -> Option<&CheckpointId> {
     match event {
         Event::RunStarted { checkpoint, .. }
@@ -310,7 +320,7 @@ pub(crate) fn checkpoint_of(event: &Event) -> Option<&CheckpointId> {
     }
 }
 
-/// What an event cost.
+/// Returns what an event cost.
 fn cost_of(event: &Event) -> Usd {
     match event {
         Event::HostCalled {

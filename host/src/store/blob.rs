@@ -1,5 +1,5 @@
-//! The bytes of files, by what they are: each once, however many files and checkpoints have them. A blob's name is its
-//! SHA-256, so it needs no other checksum.
+//! The bytes of files in the database, by their digest: each is stored once, however many files and
+//! checkpoints have it. The digest is a SHA-256, so no other checksum is needed.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::reader::Reader;
 use crate::blob::{Blobs, digest_of};
 
 impl Reader {
-    /// The bytes with this name; none where they are not kept here.
+    /// Returns the bytes with this digest, or `None` if they are not stored here.
     pub fn blob(&self, digest: &Digest) -> Result<Option<Arc<[u8]>>, StoreError> {
         self.steadily(|reader| reader.blob_now(digest))
     }
@@ -32,15 +32,16 @@ impl Reader {
     }
 }
 
-/// Adds what is not there yet.
+/// Inserts the blobs that are not stored yet.
 pub(super) fn put(conn: &Connection, blobs: &Blobs) -> rusqlite::Result<()> {
     let mut statement = conn.prepare_cached("INSERT OR IGNORE INTO blob VALUES (?1, ?2)")?;
-    blobs
-        .iter()
-        .try_for_each(|(digest, body)| statement.execute(params![digest.0, &body[..]]).map(drop))
+    for (digest, body) in blobs {
+        statement.execute(params![digest.0, &body[..]])?;
+    }
+    Ok(())
 }
 
-/// Whether there are any.
+/// Whether any blobs are stored.
 pub(super) fn any(conn: &Connection) -> rusqlite::Result<bool> {
     conn.query_row("SELECT EXISTS (SELECT 1 FROM blob)", [], |row| row.get(0))
 }

@@ -1,7 +1,9 @@
-//! How events and states become bytes, and how damage to those bytes is noticed. Where the bytes lie is elsewhere.
+//! The encoding of events and states, and the detection of damage to it. Where the bytes are stored
+//! is elsewhere.
 //!
-//! Each blob starts with a byte that names its format. Its checksum covers the numbers it is stored under as well. It
-//! says nothing of who wrote them: how much room a blob takes once it is read is bounded beside.
+//! Each blob starts with a byte that names its format. The checksum of a blob also covers the
+//! numbers under which it is stored. A matching checksum does not prove that this program wrote the
+//! blob, so the memory that a blob takes when it is decoded is limited here as well.
 
 mod seen;
 
@@ -19,34 +21,34 @@ use strata_core::message::Message;
 
 use seen::Seen;
 
-/// The format of events and states: postcard. The next one gets the next number.
+/// The format of events and states: postcard. A later format gets the next number.
 const POSTCARD: u8 = 3;
 
-/// What is encoded as above, compressed: its length in four bytes, then a block of LZ4.
+/// The same encoding, compressed: its length in four bytes, then a block of LZ4.
 const PACKED: u8 = 4;
-/// The bytes before the block.
+/// The number of bytes before the block.
 const HEAD: usize = 5;
-/// Less than this is not compressed: that a new run is saved quickly is worth more.
+/// Smaller blobs are not compressed, so that a new run is saved quickly.
 const MIN_PACKED_BYTES: u32 = 4 << 10;
-/// Up to this, anything may be packed; what is longer is packed where it becomes this part of that at most, or less.
-/// Otherwise a small file could fill the memory.
+/// Up to this decompressed size, any compression ratio is accepted. Beyond it, the ratio may be at
+/// most `LEAST_PART`, so that a small file cannot fill the memory.
 const UNPACKED_BYTES: usize = 16 << 20;
 const LEAST_PART: usize = 16;
 
-/// How much is put into one bundle, but for its last message: little beside a state, and so much that the number of
-/// bundles does not matter.
+/// How much is put into one bundle, not counting its last message: small compared with a state, but
+/// large enough that the number of bundles does not matter.
 const BUNDLE_BYTES: usize = 128 << 10;
 
-/// A row of messages, as a state names it.
+/// A sequence of messages that is stored in one blob, as a state refers to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Bundle {
     /// Its key.
     pub n: i64,
-    /// How many there are in it.
+    /// How many messages it contains.
     pub messages: u32,
 }
 
-/// Why bytes are not what they should be.
+/// Why stored bytes are invalid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Damage {
     #[error("its checksum does not match")]
@@ -67,7 +69,7 @@ pub(super) enum Damage {
     Order,
 }
 
-/// Encodes an event behind what `buffer` holds.
+/// Encodes an event at the end of `buffer`.
 pub(super) fn encode_event(event: &Event, buffer: Vec<u8>) -> Vec<u8> {
     encode(event, buffer)
 }
@@ -76,7 +78,7 @@ pub(super) fn decode_event(bytes: &[u8]) -> Result<Event, Damage> {
     decode(bytes)
 }
 
-/// Encodes a state, of its messages only those that may still change.
+/// Encodes a state. Of its messages, only those that may still change are included.
 pub(super) fn encode_snapshot(env: &Environment) -> Vec<u8> {
     let open: Vec<&Arc<Message>> = env
         .messages
@@ -85,16 +87,17 @@ pub(super) fn encode_snapshot(env: &Environment) -> Vec<u8> {
     packed(encode(&(open, env), Vec::new()))
 }
 
-/// Gives the messages of a state that may still change, and all else of it.
+/// Returns the messages of a state that may still change, and the rest of the state.
 pub(super) fn decode_snapshot(bytes: &[u8]) -> Result<(Vec<Arc<Message>>, Environment), Damage> {
     decode(&unpacked(bytes)?)
 }
 
+/// Encodes the list of bundles of a state.
 pub(super) fn encode_bundles(bundles: &[Bundle]) -> Vec<u8> {
     encode(&bundles, Vec::new())
 }
 
-/// Each is there once: later ones have higher keys.
+/// Decodes the list of bundles of a state. Fails unless their keys ascend.
 pub(super) fn decode_bundles(bytes: &[u8]) -> Result<Vec<Bundle>, Damage> {
     let bundles: Vec<Bundle> = decode(bytes)?;
     if bundles.is_sorted_by(|one, next| one.n < next.n) {
@@ -104,7 +107,8 @@ pub(super) fn decode_bundles(bytes: &[u8]) -> Result<Vec<Bundle>, Damage> {
     }
 }
 
-/// Encodes as many messages as belong in one bundle, at least one if there are any. Tells how many.
+/// Encodes as many messages as belong into one bundle: at least one, if there are any. Returns
+/// their number, too.
 pub(super) fn encode_messages<'a>(
     messages: &mut impl Iterator<Item = &'a Arc<Message>>,
 ) -> (u32, Vec<u8>) {
@@ -118,22 +122,22 @@ pub(super) fn encode_messages<'a>(
     (count, packed(buffer))
 }
 
-/// How many bytes so many messages of a bundle will take, if they can be decoded. To find out takes a fraction of the time
-/// that decoding them takes.
+/// Returns how many bytes of memory `count` messages of a bundle will take. Fails if they cannot be
+/// decoded. This takes a fraction of the time of decoding them.
 pub(super) fn check_messages(bytes: &[u8], count: u32) -> Result<u64, Damage> {
     each::<Seen>(body(&unpacked(bytes)?)?, count)
         .map(|message| Ok(message?.room() as u64))
         .sum()
 }
 
-/// The messages of a bundle.
+/// Decodes the messages of a bundle.
 pub(super) fn decode_messages(bytes: &[u8], count: u32) -> Result<Vec<Arc<Message>>, Damage> {
     each(body(&unpacked(bytes)?)?, count)
         .map(|message| message.map(Arc::new))
         .collect()
 }
 
-/// So many values that lie behind each other.
+/// Decodes `count` consecutive values.
 fn each<'a, T: Deserialize<'a>>(
     mut left: &'a [u8],
     count: u32,
@@ -159,7 +163,7 @@ fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Damage> {
     postcard::from_bytes(body(bytes)?).map_err(Damage::Content)
 }
 
-/// What follows the format.
+/// Returns the bytes after the format byte. Fails if the format is not `POSTCARD`.
 fn body(bytes: &[u8]) -> Result<&[u8], Damage> {
     match bytes.split_first() {
         Some((&POSTCARD, body)) => Ok(body),
@@ -168,7 +172,7 @@ fn body(bytes: &[u8]) -> Result<&[u8], Damage> {
     }
 }
 
-/// What was encoded, compressed where that makes it smaller.
+/// Compresses an encoded blob, if that makes it smaller.
 fn packed(plain: Vec<u8>) -> Vec<u8> {
     let Some(length) = u32::try_from(plain.len())
         .ok()
@@ -189,19 +193,19 @@ fn packed(plain: Vec<u8>) -> Vec<u8> {
     }
 }
 
-/// Whether a block of so many bytes may stand for so many.
+/// Whether a block of `block` bytes may decompress to `plain` bytes.
 fn may_become(block: usize, plain: usize) -> bool {
     plain <= UNPACKED_BYTES.max(block.saturating_mul(LEAST_PART))
 }
 
-/// What was encoded, from what was packed.
+/// Decompresses a blob, if it is compressed.
 fn unpacked(bytes: &[u8]) -> Result<Cow<'_, [u8]>, Damage> {
     let Some((&PACKED, rest)) = bytes.split_first() else {
         return Ok(Cow::Borrowed(bytes));
     };
     let (length, block) = rest.split_first_chunk().ok_or(Damage::Packing)?;
     let length = u32::from_le_bytes(*length) as usize;
-    // What claims to be more is not given memory.
+    // Checked before memory is allocated for the claimed length.
     if !may_become(block.len(), length) {
         return Err(Damage::Packing);
     }
@@ -212,7 +216,7 @@ fn unpacked(bytes: &[u8]) -> Result<Cow<'_, [u8]>, Damage> {
     }
 }
 
-/// The checksum of a blob and of the numbers that go with it.
+/// Returns the checksum of a blob and of the numbers that are stored with it.
 pub(super) fn checksum(numbers: &[i64], bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     for number in numbers {
@@ -222,7 +226,7 @@ pub(super) fn checksum(numbers: &[i64], bytes: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Compares a checksum with the one that was stored.
+/// Fails if the stored checksum does not match.
 pub(super) fn verify(stored: u32, numbers: &[i64], bytes: &[u8]) -> Result<(), Damage> {
     if checksum(numbers, bytes) == stored {
         Ok(())
@@ -258,7 +262,7 @@ mod tests {
         check(encoded(vec![7; least - 2]), POSTCARD);
         check(encoded(vec![7; least - 1]), PACKED);
         check(encoded(vec![7; 10 << 20]), PACKED);
-        // A bomb, to who does not know better.
+        // Too high a ratio: it would be taken for a decompression bomb.
         check(encoded(vec![7; 17 << 20]), POSTCARD);
         check(encoded(turns(1, 2 << 20).repeat(10)), POSTCARD);
         check(encoded(turns(1, 100_000)), POSTCARD);

@@ -1,6 +1,7 @@
-//! The storage directory: what lies there, and how a run begins, goes on, or makes room for another.
+//! The storage directory: what it contains, and how a run is started or continued in it, or moved
+//! aside.
 //!
-//! Nothing that was saved is ever deleted here, and a path that holds no team is left as it is.
+//! Nothing that was saved is ever deleted here, and a path without a team is left unchanged.
 
 #[cfg(test)]
 mod tests;
@@ -22,85 +23,85 @@ use super::sqlite::{NEW_DATABASE, SqliteStore};
 use super::{At, Durability, SavedDefinition, Store, file, group, schema, team_json};
 use crate::blob::Blobs;
 
-/// The database's name.
+/// The name of the database.
 pub(super) const DATABASE: &str = "team.db";
-/// What SQLite calls its log.
+/// SQLite's write-ahead log.
 pub(super) const LOG: &str = "team.db-wal";
-/// What it calls the index of that.
+/// SQLite's index of that log.
 pub(super) const LOG_INDEX: &str = "team.db-shm";
 /// How far the database got; see `progress`.
 pub(super) const PROGRESS: &str = "team.db-progress";
-/// What SQLite keeps beside a database where that is changed without the log.
+/// SQLite's rollback journal, for a database that is not in WAL mode.
 pub(super) const JOURNAL: &str = "team.db-journal";
-/// What is kept beside a database.
+/// The files that belong to a database.
 pub(super) const BESIDE: [&str; 4] = [LOG, LOG_INDEX, JOURNAL, PROGRESS];
-/// The name of the state as one file.
+/// The name of the file with the state as JSON.
 pub(super) const TEAM_JSON: &str = "team.json";
-/// What the names start with under which the file that MetaGPT wrote is kept beside ours.
+/// The prefix of the names under which a file that MetaGPT wrote is preserved.
 const METAGPT_JSON: &str = "team.metagpt";
-/// How many of these files there can be.
+/// The maximum number of such files.
 const MAX_METAGPT: u32 = 1_000;
-/// What the directories start with into which earlier teams are moved; a number follows.
+/// The prefix of the directories into which earlier teams are moved; a number follows.
 const ASIDE: &str = "old-";
-/// How many of these directories there can be.
+/// The maximum number of such directories.
 const MAX_ASIDE: u32 = 100_000;
 
-/// A directory that holds a team, or may come to hold one.
+/// A directory that holds a team, or may hold one later.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directory {
     path: PathBuf,
 }
 
-/// What lies in a directory.
+/// What a directory contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// It does not exist.
+    /// The directory does not exist.
     Absent,
     /// Nothing.
     Empty,
-    /// Nothing of ours.
+    /// Files, but none of ours.
     Foreign,
-    /// A `team.json` alone.
+    /// A `team.json`, but no database.
     TeamJson,
-    /// A `team.db`, most likely with a `team.json`.
+    /// A `team.db`, usually with a `team.json`.
     Database,
 }
 
-/// What happens to an unfinished team where a fresh run is to begin.
+/// What happens to an unfinished team when a fresh run is to start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replace {
-    /// The fresh run is refused.
+    /// Starting the fresh run fails.
     Never,
-    /// It is moved aside.
+    /// The team is moved aside.
     Unfinished,
 }
 
-/// An opened database.
+/// A database that was opened.
 #[derive(Debug)]
 pub struct Opened {
     /// The store, which holds the directory's lock.
     pub store: SqliteStore,
-    /// Whether somebody else wrote the `team.json` beside it, which is not looked at.
+    /// Whether another program changed the `team.json` beside it. The database takes precedence.
     pub team_json_differs: bool,
 }
 
-/// A directory that is held for a fresh run and has no database yet.
+/// A directory that is locked for a fresh run and has no database yet.
 #[derive(Debug)]
 pub struct Vacant {
     path: PathBuf,
     lock: Lock,
-    /// Where the team went that was there before.
+    /// The directory to which the previous team was moved.
     pub moved_to: Option<PathBuf>,
 }
 
 impl Vacant {
-    /// Makes the database.
+    /// Creates the database.
     pub fn create(
         self,
         base: &Environment,
         definition: &SavedDefinition,
     ) -> Result<Created, StoreError> {
-        let store = SqliteStore::create(self.lock, &self.path, (base, definition), &Blobs::new())?;
+        let store = SqliteStore::create(self.lock, &self.path, base, definition, &Blobs::new())?;
         Ok(Created {
             store,
             moved_to: self.moved_to,
@@ -108,22 +109,23 @@ impl Vacant {
     }
 }
 
-/// A created database.
+/// A database that was created.
 #[derive(Debug)]
 pub struct Created {
     /// The store, which holds the directory's lock.
     pub store: SqliteStore,
-    /// Where the team went that was there before.
+    /// The directory to which the previous team was moved.
     pub moved_to: Option<PathBuf>,
 }
 
 impl Directory {
-    /// The directory at this path, which need not exist.
+    /// Refers to the directory at this path, which need not exist.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
 
-    /// The directory that an operator means: the path itself, or that of its `team.json`.
+    /// Returns the directory that an operator refers to, by its own path or by that of its
+    /// `team.json`.
     pub fn locate(path: &Path) -> Result<Self, StoreError> {
         let meta = match std::fs::metadata(path) {
             Ok(meta) => meta,
@@ -148,27 +150,27 @@ impl Directory {
         })
     }
 
-    /// Its path.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The path of its `team.json`.
+    /// Returns the path of its `team.json`.
     pub fn team_json(&self) -> PathBuf {
         self.path.join(TEAM_JSON)
     }
 
-    /// The path of its database.
+    /// Returns the path of its database.
     pub fn database(&self) -> PathBuf {
         self.path.join(DATABASE)
     }
 
-    /// Which process has it, if any.
+    /// Returns which process holds its lock.
     pub fn holder(&self) -> Result<Holder, StoreError> {
         Holder::of(&self.path)
     }
 
-    /// Whether a file is one of those in which its team is saved, or has the name of one.
+    /// Whether a file is one of those in which the team is saved, or has the name of one.
     pub fn holds(&self, file: &Path) -> bool {
         let whole = |path: &Path| path.canonicalize().ok();
         let above = |path: &Path| {
@@ -191,7 +193,7 @@ impl Directory {
         is_named || whole(file).is_some_and(is_one)
     }
 
-    /// What lies in it.
+    /// Returns what the directory contains.
     pub fn content(&self) -> Result<Content, StoreError> {
         let entries = match std::fs::read_dir(&self.path) {
             Ok(entries) => entries,
@@ -214,11 +216,12 @@ impl Directory {
         Ok(content)
     }
 
-    /// Fails if a database that is gone had more than nothing: whoever went on without it would do everything again.
+    /// Fails if the database is missing although changes were recorded in it: continuing without it
+    /// would repeat all of them.
     fn check_no_loss(&self, content: Content) -> Result<(), StoreError> {
         let may_lack = match content {
             Content::TeamJson => true,
-            // Else it is that of the team which was moved aside.
+            // Otherwise the recorded changes are those of the team that was moved aside.
             Content::Empty | Content::Foreign => self.newest_aside().is_none(),
             Content::Database | Content::Absent => false,
         };
@@ -234,7 +237,7 @@ impl Directory {
         }
     }
 
-    /// What lies in it, if that is a team.
+    /// Returns what the directory contains. Fails if that is not a team.
     pub fn team(&self) -> Result<Content, StoreError> {
         let none = |what: &str| {
             Err(StoreError::NoTeam {
@@ -260,7 +263,7 @@ impl Directory {
         }
     }
 
-    /// The bytes of its `team.json`.
+    /// Returns the content of its `team.json`.
     pub fn read_team_json(&self) -> Result<Vec<u8>, StoreError> {
         file::require_files(&self.path)?;
         let path = self.team_json();
@@ -275,7 +278,7 @@ impl Directory {
         file::read(&path)?.ok_or(StoreError::Absent { path })
     }
 
-    /// Opens its database to go on with the run.
+    /// Opens its database, to continue the run.
     pub fn open(&self) -> Result<Opened, StoreError> {
         let lock = Lock::take(&self.path)?;
         let store = SqliteStore::open(lock, &self.path)?;
@@ -286,7 +289,8 @@ impl Directory {
         })
     }
 
-    /// Makes a database of its `team.json`, whose bytes were read before and stand for `base`.
+    /// Creates a database from its `team.json`. `bytes` is the content of that file, and `base` the
+    /// state that it describes.
     pub fn adopt(
         &self,
         bytes: &[u8],
@@ -296,7 +300,8 @@ impl Directory {
         let lock = Lock::take(&self.path)?;
         let content = self.content()?;
         if content == Content::Database {
-            // Another process did the same in the meantime, and its run may have gone on from there.
+            // Another process has imported it in the meantime, and its run may have continued
+            // since.
             return Err(StoreError::Locked {
                 path: self.path.clone(),
                 pid: None,
@@ -306,13 +311,13 @@ impl Directory {
         if team_json::is_foreign(bytes) {
             self.keep_foreign(bytes)?;
         }
-        let mut store = SqliteStore::create(lock, &self.path, (base, definition), &Blobs::new())?;
+        let mut store = SqliteStore::create(lock, &self.path, base, definition, &Blobs::new())?;
         store.know_team_json(bytes)?;
         Ok(store)
     }
 
-    /// Keeps the file that another program wrote, which ours will replace: `team.metagpt.json`, or with a number where
-    /// another one is there. Only the holder of the lock may do so.
+    /// Preserves the file of another program, which ours will replace: as `team.metagpt.json`, or
+    /// with a number if that name is taken. Only the holder of the lock may do so.
     fn keep_foreign(&self, bytes: &[u8]) -> Result<(), StoreError> {
         for n in 1..=MAX_METAGPT {
             let number = if n == 1 {
@@ -342,13 +347,14 @@ impl Directory {
         ))
     }
 
-    /// Puts a `team.json` here, where no team is yet.
+    /// Writes a `team.json` into a directory that contains no team yet.
     pub fn give(&self, text: &str) -> Result<(), StoreError> {
         let _lock = self.take_empty()?;
         file::prepare(&self.path, TEAM_JSON, &|out| out.write_all(text.as_bytes()))?.publish()
     }
 
-    /// Puts a team here, where none is yet, with the bytes of its files: a database, and the `team.json` of it.
+    /// Creates a database and its `team.json` in a directory that contains no team yet. `blobs` are
+    /// the bytes of the team's files.
     pub fn give_with(
         &self,
         text: &str,
@@ -357,11 +363,11 @@ impl Directory {
         blobs: &Blobs,
     ) -> Result<(), StoreError> {
         let lock = self.take_empty()?;
-        let mut store = SqliteStore::create(lock, &self.path, (base, definition), blobs)?;
+        let mut store = SqliteStore::create(lock, &self.path, base, definition, blobs)?;
         store.write_team_json(&|out| out.write_all(text.as_bytes()), Durability::Full)
     }
 
-    /// Locks the directory, made where it is not there, in which there must be no team.
+    /// Creates the directory if necessary, and locks it. Fails if it contains a team.
     fn take_empty(&self) -> Result<Lock, StoreError> {
         std::fs::create_dir_all(&self.path).map_err(|e| StoreError::io(&self.path, "create", e))?;
         let lock = Lock::take(&self.path)?;
@@ -373,7 +379,7 @@ impl Directory {
         }
     }
 
-    /// Makes a database for a fresh run, as `vacate` and `Vacant::create` do.
+    /// Creates a database for a fresh run, like `vacate` followed by `Vacant::create`.
     pub fn create(
         &self,
         replace: Replace,
@@ -383,8 +389,8 @@ impl Directory {
         self.vacate(replace)?.create(base, definition)
     }
 
-    /// Takes the directory for a fresh run. What is finished makes room by itself, what is not only where `replace` says
-    /// so; either is moved aside.
+    /// Locks the directory for a fresh run. A finished team is moved aside; an unfinished one only
+    /// if `replace` says so.
     pub fn vacate(&self, replace: Replace) -> Result<Vacant, StoreError> {
         std::fs::create_dir_all(&self.path).map_err(|e| StoreError::io(&self.path, "create", e))?;
         let mut lock = Lock::take(&self.path)?;
@@ -392,7 +398,8 @@ impl Directory {
             && self.content()? == Content::Database
             && !group::links(&self.path)?.is_empty()
         {
-            // Whether it is finished is read from the database, which takes in what a shared log has of it when opened.
+            // Whether the team is finished is read from the database. Opening it restores what a
+            // shared log has of the team.
             drop(SqliteStore::open(lock, &self.path)?);
             lock = Lock::take(&self.path)?;
         }
@@ -421,7 +428,7 @@ impl Directory {
         })
     }
 
-    /// What the team file is called that the team here goes by.
+    /// Returns the name of the team file of the saved team.
     fn team_file(&self) -> Option<String> {
         let definition = match self.content().ok()? {
             Content::Database => Reader::open(self).ok()?.definition().ok()?,
@@ -430,7 +437,7 @@ impl Directory {
         Some(definition.name)
     }
 
-    /// Whether nothing would be left to do if the team here were resumed.
+    /// Whether a resume of the saved team would have nothing to do.
     fn is_finished(&self) -> Result<bool, StoreError> {
         if self.content()? != Content::Database {
             let finished = team_json::is_finished(&self.read_team_json()?);
@@ -440,7 +447,7 @@ impl Directory {
             });
         }
         let saved = Reader::open(self)?.load(&At::Head)?;
-        // Mail that came later is not handled yet, unless nobody is to handle it.
+        // A message that came later is not handled yet, unless it was routed to nobody.
         let counts = |event: &Event| !matches!(event, Event::MessageSent { routed, .. } if routed.to.is_empty());
         Ok(
             match saved.tail.iter().rfind(|record| counts(&record.event)) {
@@ -456,33 +463,31 @@ impl Directory {
         )
     }
 
-    /// Moves the team here into a directory of its own.
+    /// Moves the saved team into a directory of its own.
     fn move_aside(&self) -> Result<PathBuf, StoreError> {
         let database = self.database();
         if database.exists() {
             match schema::recognise(&database) {
                 Err(e @ StoreError::Foreign { .. }) => return Err(e),
-                // Closing it brings the log into the database. Where that fails they are moved as they are.
-                _ => drop(
-                    Connection::open(&database).and_then(|conn| conn.close().map_err(|(_, e)| e)),
-                ),
+                // Closing the database moves the log into it. If that fails, both are moved as they
+                // are.
+                _ => {
+                    let _ = Connection::open(&database)
+                        .and_then(|conn| conn.close().map_err(|(_, e)| e));
+                }
             }
         }
         let aside = self.make_aside()?;
-        // What its log has, and a shared one, stays here, too, until there is another database: wherever this is cut off,
-        // one place holds the whole state.
+        // The log and a shared log also stay here until there is another database: wherever this is
+        // interrupted, one of the two directories has the complete state.
         for link in group::links(&self.path)? {
             link.put_into(&aside)?;
         }
         for name in [LOG, PROGRESS] {
             file::put_into(&self.path.join(name), &aside.join(name))?;
         }
-        let sync = || {
-            [&aside, &self.path]
-                .into_iter()
-                .try_for_each(|directory| file::sync_directory(directory))
-        };
-        sync()?;
+        file::sync_directory(&aside)?;
+        file::sync_directory(&self.path)?;
         for name in [TEAM_JSON, DATABASE, LOG_INDEX] {
             match std::fs::rename(self.path.join(name), aside.join(name)) {
                 Err(e) if e.kind() != ErrorKind::NotFound => {
@@ -491,11 +496,12 @@ impl Directory {
                 _ => {}
             }
         }
-        sync()?;
+        file::sync_directory(&aside)?;
+        file::sync_directory(&self.path)?;
         Ok(aside)
     }
 
-    /// Where the team lies that was set aside last.
+    /// Returns the directory of the team that was moved aside last.
     fn newest_aside(&self) -> Option<PathBuf> {
         let aside = |n: &u32| self.path.join(format!("{ASIDE}{n}"));
         (1..MAX_ASIDE)
@@ -518,7 +524,7 @@ impl Directory {
     }
 }
 
-/// Whether a name is of what we leave behind beside teams.
+/// Whether a name is that of a file or directory that this program leaves beside teams.
 fn is_leftover(name: &str) -> bool {
     let starts = [NEW_DATABASE, ASIDE]
         .iter()

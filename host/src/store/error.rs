@@ -1,4 +1,5 @@
-//! What can go wrong with a storage directory, and what to do about it. Each case is one that an operator meets.
+//! The errors of the storage directory. Each variant is a case that an operator can meet, and its
+//! message says what to do about it.
 
 use std::ffi::OsStr;
 use std::io;
@@ -30,13 +31,13 @@ pub enum StoreError {
         /// What is there.
         what: String,
     },
-    /// There is a `team.json` and no database.
+    /// There is a `team.json`, but no database.
     #[error("`{}` holds a `team.json` alone, without what happened before it; a resume begins to record", path.display())]
     NoRecords {
         /// The path.
         path: PathBuf,
     },
-    /// A file has the name of one of ours and is none.
+    /// A file has one of our names, but this program did not write it.
     #[error("`{}` was not written by strata-host: {what}; choose another storage directory or move it away", path.display())]
     Foreign {
         /// The file.
@@ -86,15 +87,15 @@ pub enum StoreError {
         path: PathBuf,
         /// What was attempted.
         action: &'static str,
-        /// Whether it is full of files, and not of what they hold.
+        /// Whether the file system is out of inodes rather than out of space.
         inodes: bool,
     },
-    /// Another process works on the directory.
+    /// Another process holds the lock of the directory.
     #[error("`{}` is in use by {}; wait for it to end or stop it", path.display(), holder(*pid))]
     Locked {
         /// The directory.
         path: PathBuf,
-        /// The process, where it said who it is.
+        /// The id of that process, if it has written it into the lock file.
         pid: Option<u32>,
     },
     /// A fresh run would replace a team that is not finished.
@@ -108,7 +109,8 @@ pub enum StoreError {
     Unfinished {
         /// The directory.
         path: PathBuf,
-        /// The name of its team file, where that can be read: it may be another team than the one that is to run.
+        /// The name of the saved team file, if it can be read. It may be another team than the one
+        /// that is to be run.
         file: Option<String>,
     },
     /// A fork would replace a team.
@@ -130,10 +132,10 @@ pub enum StoreError {
     NoLineage {
         /// The name.
         name: String,
-        /// Those there are.
+        /// The lineages that exist.
         known: Vec<String>,
     },
-    /// A lineage would take the name of another, or be one too many.
+    /// A lineage would take a name that is in use, or exceed the maximum number of lineages.
     #[error("cannot begin lineage `{name}`: {what}")]
     Lineage {
         /// The name.
@@ -189,15 +191,15 @@ fn other_lineages(wanted: &str, known: &[String]) -> String {
     )
 }
 
-/// Whether a checkpoint of the same lineage was made before another one: they are counted.
+/// Whether `one` was made before `other` in the same lineage. Their ids contain a counter.
 fn is_before(one: &str, other: &str) -> bool {
     let (one, other) = (CheckpointId::from(one), CheckpointId::from(other));
     matches!((place(&one), place(&other)), (Some((name, one)), Some((of, other))) if name == of && one < other)
 }
 
 impl StoreError {
-    /// Whether it is the path that is wrong: a part of it is a file, a link that leads nowhere, or too long for a
-    /// name.
+    /// Returns whether the path itself is wrong: a component of it is a file, is a link that leads
+    /// nowhere, or is too long.
     pub fn is_of_path(&self) -> bool {
         use rustix::io::Errno;
         let Self::Io { source, .. } = self else {

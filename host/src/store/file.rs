@@ -1,16 +1,18 @@
-//! Files that are replaced as a whole: a reader sees the old one or the new one, after a loss of power too.
+//! Files that are replaced atomically: a reader sees the old content or the new one, even after a
+//! loss of power. Also how fast a disk syncs.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use super::Fill;
 use super::directory::{BESIDE, DATABASE, TEAM_JSON};
 use super::error::StoreError;
 use super::lock::LOCK_FILE;
 
-/// How much of a file is in memory at a time, where it need not be there as a whole.
+/// The size of the buffer with which files are read piecewise.
 pub(super) const PIECE_BYTES: usize = 64 << 10;
 
 /// The names of the files in which a team is saved.
@@ -18,18 +20,18 @@ pub(super) const NAMES: [&str; 7] = [
     DATABASE, BESIDE[0], BESIDE[1], BESIDE[2], BESIDE[3], TEAM_JSON, LOCK_FILE,
 ];
 
-/// A file that is complete and durable, under another name than it will have.
+/// A file that was written and synced under a temporary name.
 #[derive(Debug)]
 pub(super) struct Prepared {
-    /// What tells what it holds from anything else; see `Sum`.
+    /// Its content checksum; see `Sum`.
     pub(super) sum: String,
     directory: PathBuf,
     new: PathBuf,
     path: PathBuf,
 }
 
-/// Writes what a file will be replaced with. Only the holder of the directory's lock may do so: there is one name for
-/// the file in the making.
+/// Writes the file that will replace `name`, under a temporary name. Only the holder of the
+/// directory's lock may do so, since there is one temporary name per file.
 pub(super) fn prepare(
     directory: &Path,
     name: &str,
@@ -48,7 +50,7 @@ pub(super) fn prepare(
         Ok(out.sum.finish())
     };
     let sum = write().map_err(|e| {
-        // What is left of the new file would only take up room, perhaps the room that was missing.
+        // An incomplete file would only take up space, which may be what was missing.
         let _ = remove(&new);
         StoreError::io(&path, "write", e)
     })?;
@@ -60,8 +62,9 @@ pub(super) fn prepare(
     })
 }
 
-/// Tells what a file holds from what it held before somebody edited it: its length and CRC-32. Nobody gains by making two
-/// files alike, and all of a long run is summed up at its end.
+/// Detects whether somebody changed a file: its length and CRC-32. It does not have to resist
+/// forgery, and it has to be fast, since it covers the complete `team.json` at the end of a long
+/// run.
 #[derive(Default)]
 struct Sum {
     bytes: u64,
@@ -79,7 +82,7 @@ impl Sum {
     }
 }
 
-/// A file that knows what was written to it.
+/// A file together with the checksum of what was written to it.
 struct Summing {
     file: File,
     sum: Sum,
@@ -98,26 +101,27 @@ impl Write for Summing {
 }
 
 impl Prepared {
-    /// What tells the file from others of its name; it keeps this when it is published.
+    /// Returns the change stamp of the file. Publishing the file does not change it.
     pub(super) fn stamp(&self) -> Option<String> {
         stamp(&self.new)
     }
 
-    /// Puts the file in its place, durably.
+    /// Renames the file to its final name, and syncs the directory.
     pub(super) fn publish(self) -> Result<(), StoreError> {
         let directory = self.directory.clone();
         self.put_in_place()?;
         sync_directory(&directory)
     }
 
-    /// The same, but for the sync of the directory, without which the one before may be back after a loss of power.
+    /// Renames the file to its final name. Until the directory is synced, a loss of power may bring
+    /// back the old file.
     pub(super) fn put_in_place(self) -> Result<(), StoreError> {
         std::fs::rename(&self.new, &self.path).map_err(|e| StoreError::io(&self.path, "write", e))
     }
 }
 
-/// What changes with each change of a file, and can be had without reading it: its place on the disk, its size and
-/// when it was written. None when it is not there.
+/// Returns a value that changes whenever a file is changed, without reading the file: its inode,
+/// size and modification time. Returns `None` if the file does not exist.
 pub(super) fn stamp(path: &Path) -> Option<String> {
     let meta = std::fs::metadata(path).ok()?;
     Some(format!(
@@ -129,13 +133,14 @@ pub(super) fn stamp(path: &Path) -> Option<String> {
     ))
 }
 
-/// Makes the names in a directory durable.
+/// Syncs the entries of a directory.
 pub(super) fn sync_directory(directory: &Path) -> Result<(), StoreError> {
     let sync = || File::open(directory)?.sync_all();
     sync().map_err(|e| StoreError::io(directory, "save", e))
 }
 
-/// Lets a file, if it is there, have another place as well: by a link, or where the file system has none, as a copy.
+/// Makes a file, if it exists, available under a second path: by a hard link, or by a copy if the
+/// file system has no hard links.
 pub(super) fn put_into(path: &Path, new: &Path) -> Result<(), StoreError> {
     let copy = |_| std::fs::copy(path, new).and_then(|_| File::open(new)?.sync_all());
     match std::fs::hard_link(path, new).or_else(copy) {
@@ -144,7 +149,7 @@ pub(super) fn put_into(path: &Path, new: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Removes a file, if it is there.
+/// Removes a file, if it exists.
 pub(super) fn remove(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(e) if e.kind() != ErrorKind::NotFound => Err(e),
@@ -152,15 +157,14 @@ pub(super) fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Refuses a directory in which something else than a file has one of our names. Through a symbolic link, what is written
-/// would go, and what is read would come from, wherever whoever made the directory likes; a pipe lets its reader wait
-/// for ever.
+/// Fails if anything but a regular file has one of our names in a directory. A symbolic link would
+/// let whoever created it redirect what is read and written; reading a pipe would block forever.
 pub(super) fn require_files(directory: &Path) -> Result<(), StoreError> {
     for path in NAMES.map(|name| directory.join(name)) {
         let what = match std::fs::symlink_metadata(&path) {
             Ok(meta) if meta.is_symlink() => "it is a symbolic link",
             Ok(meta) if !meta.is_file() => "it is no regular file",
-            // What cannot be looked at is told by whoever opens it.
+            // Opening the file reports any other error.
             _ => continue,
         };
         return Err(StoreError::Foreign {
@@ -171,7 +175,7 @@ pub(super) fn require_files(directory: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The bytes of a file; none when it is not there.
+/// Returns the content of a file, or `None` if it does not exist.
 pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
     match std::fs::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
@@ -180,7 +184,7 @@ pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
     }
 }
 
-/// What tells a file from what it held before; none when it is not there.
+/// Returns the content checksum of a file, or `None` if it does not exist.
 pub(super) fn sum_of(path: &Path) -> Result<Option<String>, StoreError> {
     let sum = || -> io::Result<String> {
         let (mut file, mut sum, mut piece) =
@@ -199,9 +203,29 @@ pub(super) fn sum_of(path: &Path) -> Result<Option<String>, StoreError> {
     }
 }
 
-/// The same of some bytes.
+/// Returns the content checksum of `bytes`.
 pub(super) fn sum(bytes: &[u8]) -> String {
     let mut sum = Sum::default();
     sum.update(bytes);
     sum.finish()
+}
+
+/// The size of a database page.
+const PAGE_BYTES: usize = 4096;
+/// The number of measurements. It is large enough for the median to ignore a few outliers.
+const SYNC_SAMPLES: usize = 21;
+
+/// Returns how long it takes to write and sync a page in a directory, as the median of several measurements. Most of the
+/// time of a durable step is spent on this.
+pub fn measure_sync(directory: &Path) -> io::Result<Duration> {
+    let mut file = tempfile::tempfile_in(directory)?;
+    let mut times = Vec::with_capacity(SYNC_SAMPLES);
+    for _ in 0..SYNC_SAMPLES {
+        let begin = Instant::now();
+        file.write_all(&[1; PAGE_BYTES])?;
+        file.sync_data()?;
+        times.push(begin.elapsed());
+    }
+    times.sort();
+    Ok(times[SYNC_SAMPLES / 2])
 }

@@ -1,9 +1,11 @@
-//! One log for several teams of a process: what they make safe at the same moment is written and synced once.
+//! One log for several teams of a process. What they commit at the same moment is written and
+//! synced once.
 //!
-//! Each team goes on writing to its own database, which has everything as long as the machine does not lose power. The
-//! log has, beside that, the events since a team last synced its own. It lies in the storage directory of every team
-//! that writes to it, as a hard link: no directory depends on what lies outside of it, and who is the last to remove the
-//! link removes the log. How it looks is in `file`; who was cut off takes in what it has there in `sqlite/joined`.
+//! Each team goes on writing to its own database, which is complete unless the machine loses power.
+//! The log holds, in addition, the events since a team last synced its own database. Every storage
+//! directory whose team writes to the log contains a hard link to it. So no directory depends on
+//! anything outside of it, and removing the last link removes the log. The format of the file is in
+//! `file`; `sqlite/joined` restores events from it after a crash.
 
 mod file;
 #[cfg(test)]
@@ -19,79 +21,84 @@ use std::time::Duration;
 pub(super) use file::{Link, is_link, links};
 use file::{LogFile, MAX_BATCH_BYTES, MAX_ENTRY_BYTES};
 
-/// A log that the teams of a process share, so that those that wait for the disk at the same moment wait for one sync
-/// ("group commit"): worth it where a dozen teams or more run at once. It is named in `Start` and `Resume`; a clone is the
-/// same log.
+/// A log that the teams of a process share, so that teams that commit at the same moment wait for a
+/// single sync ("group commit"). It pays off when a dozen teams or more run at once. It is passed
+/// in `Start` and `Resume`; a clone refers to the same log.
 ///
-/// A team that cannot join, because its storage lies on another file system than that of the first or its `durability` is
-/// `process`, syncs by itself. While a team belongs to it, its storage directory holds a link to the log,
-/// `team.shared-log-…`: it belongs to what is saved, and whoever copies the directory of a team that was cut off copies
-/// it, too.
-/// The next run of the team needs no `GroupLog` to go on. After a loss of power it is that run that takes in what only the
-/// log has: commands that merely look, like `inspect`, show the team as of when it last synced by itself until then.
+/// A team syncs by itself if it cannot join: if its storage lies on another file system than that
+/// of the first team, or if its `durability` is `process`. While a team belongs to the log, its
+/// storage directory contains a link to it, `team.shared-log-…`. The link is part of the saved
+/// team: a copy of the directory of a team that was killed has to include it.
+///
+/// The next run of the team needs no `GroupLog`. After a loss of power, that run restores the
+/// events that only the log has. Until then, commands that only read, like `inspect`, show the team
+/// as of the last time it synced its own database.
 #[derive(Clone, Debug, Default)]
 pub struct GroupLog {
     shared: Arc<Shared>,
 }
 
-/// How many batches a team writes before it goes on, while others wait for the next.
+/// How many batches one team writes in a row while others wait for the next one.
 const MAX_BATCHES: usize = 8;
 
-/// How long a batch is waited for. With fewer at work than before, that is what it costs them once or twice.
+/// How long the writer of a batch waits for others. If fewer teams are active than before, each of
+/// them pays this once or twice.
 const MAX_WAIT: Duration = Duration::from_micros(200);
 
-/// In how many turns the teams sync their own logs.
+/// Over how many time slots the teams spread the syncs of their own logs.
 const PARTS: u64 = 64;
 
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
-    /// Who waits for a batch waits at the one of its parity: whom it does not concern sleeps on.
+    /// Signals that a batch was written. Waiters use the condition variable of their batch's
+    /// parity, so that those of the other batch are not woken.
     written: [Condvar; 2],
-    /// Who writes the next batch waits here for others.
+    /// Signals the writer of the next batch that enough entries have been added.
     gathered: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
     members: BTreeMap<u64, Place>,
-    /// How many there ever were: their numbers in the log.
+    /// How many members there ever were. Their numbers in the log are taken from it.
     joined: u64,
-    /// Away while somebody writes a batch to it.
+    /// The file; `None` while a member writes a batch to it.
     file: Option<LogFile>,
-    /// Its half; see `file`.
+    /// The generation of the file's current half; see `file`.
     generation: u64,
-    /// How far that is full, in parts of `PARTS`.
+    /// How much of that half is used, in units of 1 / `PARTS`.
     filled: u64,
-    /// What the next batch will hold.
+    /// The encoded entries of the next batch.
     batch: Vec<u8>,
-    /// How many entries those are.
+    /// How many entries `batch` holds.
     gathered: usize,
-    /// How many entries its writer waits for.
+    /// How many entries the writer of `batch` waits for.
     wanted: usize,
     /// How many entries the last two batches had.
     sizes: [usize; 2],
-    /// Room for the batch after that.
+    /// A buffer to reuse for the batch after the next.
     spare: Vec<u8>,
-    /// How many batches were begun before the next.
+    /// How many batches have been started.
     begun: u64,
-    /// How many are safe.
+    /// How many batches are durable.
     safe: u64,
-    /// It could not be written: everyone syncs by himself from now on.
+    /// Whether writing failed. From then on every team syncs its own log.
     broken: bool,
 }
 
-/// What is known of a team.
+/// What the log knows of a member.
 #[derive(Debug)]
 struct Place {
     link: PathBuf,
-    /// The log of its own database, once it writes to that.
+    /// The log of its own database, once it has written to it.
     own: Option<Arc<File>>,
-    /// The generation at which that was last synced: what the log has of it from earlier ones is not needed any more.
+    /// The generation during which that log was last synced. Entries of earlier generations are not
+    /// needed any more.
     synced: u64,
 }
 
-/// A team's part in a log; it leaves when this is dropped.
+/// The membership of a team in a shared log. Dropping it leaves the log.
 #[derive(Debug)]
 pub(super) struct Member {
     shared: Arc<Shared>,
@@ -100,12 +107,12 @@ pub(super) struct Member {
 }
 
 impl GroupLog {
-    /// A log that nobody writes to yet.
+    /// Creates a log without members.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes in the team of a directory. The link is durable once the directory is synced.
+    /// Adds the team of a directory. The link to the log is durable once the directory is synced.
     pub(super) fn join(&self, directory: &Path) -> io::Result<Member> {
         let mut state = self.shared.lock();
         state.joined += 1;
@@ -114,10 +121,10 @@ impl GroupLog {
         if state.members.is_empty() {
             state.file = Some(LogFile::create(&link)?);
             (state.generation, state.broken) = (0, false);
-            // What was on its way when the last one broke.
+            // Discards what was pending when the last file broke.
             (state.batch, state.gathered) = (Vec::new(), 0);
         } else {
-            // One whose directory was moved is of no use for that.
+            // The link of a member whose directory was moved cannot be used, so all are tried.
             let mut linked = state
                 .members
                 .values()
@@ -143,17 +150,20 @@ impl GroupLog {
 }
 
 impl Member {
-    /// What is passed to `synced` when what is now written to the team's own log is safe.
+    /// Returns the current generation, to be passed to `synced` once what is now written to the
+    /// team's own log is durable.
     pub(super) fn generation(&self) -> u64 {
         self.shared.lock().generation
     }
 
-    /// A number that the teams of a log have in turn, below `turns`.
+    /// Returns a number below `turns` that differs between neighbouring members, to spread their
+    /// work.
     pub(super) fn turn(&self, turns: u64) -> u64 {
         self.id % turns
     }
 
-    /// The team's own log is safe, with all that was written to it at that generation.
+    /// Notes that the team's own log is durable, with all that was written to it up to that
+    /// generation.
     pub(super) fn synced(&self, own: &Arc<File>, generation: u64) {
         if let Some(place) = self.shared.lock().members.get_mut(&self.id) {
             if !place
@@ -167,8 +177,9 @@ impl Member {
         }
     }
 
-    /// Makes an entry safe, together with those of others. Gives whether it is; if not, the team has to sync its own log,
-    /// which it does now and then anyway, so that the place of old entries can be used again.
+    /// Makes an entry durable, together with those of other members. Returns whether it is; if not,
+    /// the team has to sync its own log. Each team has to do that now and then anyway, so that the
+    /// space of old entries can be reused.
     pub(super) fn commit(&self, entry: &[u8]) -> bool {
         let mut state = self.shared.lock();
         let is_due = state.is_due(self.id);
@@ -197,12 +208,14 @@ impl Member {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // What a thread left that panicked is whole: nothing is done by halves here.
+        // A thread that panicked leaves the state consistent: nothing panics between two dependent
+        // changes.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes the batch that has gathered, in which the caller has an entry, and gives whether that is safe. Who waits
-    /// already when it is gets the next one written, too: to wake one of them for that would take longer.
+    /// Writes the pending batch, which contains an entry of the caller, and returns whether it is
+    /// durable. If entries for another batch were added meanwhile, it writes that, too: waking
+    /// another member to do it would take longer.
     fn lead<'a>(&'a self, mut state: MutexGuard<'a, State>, mut file: LogFile) -> bool {
         let own = state.begun + 1;
         for _ in 0..MAX_BATCHES {
@@ -218,8 +231,9 @@ impl Shared {
         is_safe
     }
 
-    /// Waits for a moment until as many have an entry in the batch as had in those before, but not for more than half of
-    /// all: the others are to be at work while it is written.
+    /// Waits until the batch has as many entries as the recent batches had, but not for more than
+    /// half of all members, since the others are to work while it is written. Waits `MAX_WAIT` at
+    /// most.
     fn gather<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         state.wanted = (state.sizes.iter().sum::<usize>() / 2).min(state.members.len() / 2);
         if state.gathered < state.wanted {
@@ -231,7 +245,7 @@ impl Shared {
         state
     }
 
-    /// Writes what has gathered as one batch. Meanwhile the next one gathers.
+    /// Writes the pending batch. Entries for the next one can be added meanwhile.
     fn write<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -270,7 +284,7 @@ impl Shared {
             }
         }
         let is_broken = state.broken;
-        // Who is woken needs the state.
+        // Those that are woken need the mutex.
         drop(state);
         self.written[own as usize & 1].notify_all();
         if is_broken {
@@ -281,8 +295,9 @@ impl Shared {
 }
 
 impl State {
-    /// Whether a team has to sync its own log, so that the half of the shared one that is full now can be written over in
-    /// time. Not all do it at the same moment, for which the others would wait.
+    /// Whether a member has to sync its own log, so that the half that is full now can be
+    /// overwritten in time. Members do this in different time slots, since the others wait during a
+    /// sync.
     fn is_due(&self, id: u64) -> bool {
         let turn = self.filled * 4 / 3 >= id % PARTS;
         self.members
@@ -290,8 +305,8 @@ impl State {
             .is_none_or(|place| place.synced < self.generation && turn)
     }
 
-    /// Who needs what is about to be written over: those that have not synced their own log since the other half of the
-    /// log began.
+    /// Returns the members that still need the half that is about to be overwritten: those that
+    /// have not synced their own log since the other half was started.
     fn late(&self) -> Vec<(u64, Arc<File>)> {
         let late = self
             .members
@@ -305,8 +320,8 @@ impl State {
 impl Drop for Member {
     fn drop(&mut self) {
         let place = self.shared.lock().members.remove(&self.id);
-        // One that is removed was moved into the database, and that was synced. With what is in the log still needed, the
-        // link stays: the next run takes it in.
+        // If the file was removed, it was moved into the database, and that was synced. If entries
+        // in the log are still needed, the link stays, and the next run restores them.
         let is_removed = |own: &File| rustix::fs::fstat(own).is_ok_and(|meta| meta.st_nlink == 0);
         let is_safe = |own: Arc<File>| is_removed(&own) || own.sync_data().is_ok();
         let is_safe = place.and_then(|place| place.own).is_none_or(is_safe);

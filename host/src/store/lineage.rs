@@ -1,5 +1,8 @@
-//! Lineages as the database has them: a row each, and the path of events from the beginning of the run to one of
-//! them. What a lineage means is in the core; reading events along a path is in `reader`.
+//! Lineages in the database: a row each, and the path of events from the beginning of the run to a
+//! position in one of them. What a lineage means is defined in the core; events are read along a
+//! path in `reader`.
+//!
+//! The *position* of an event on a path is its number, counted from the beginning of the run.
 
 use rusqlite::{Connection, OptionalExtension, Row as SqlRow, params};
 use strata_core::event::Event;
@@ -9,17 +12,19 @@ use super::cost_of;
 use super::error::StoreError;
 use super::reader::{Reader, number};
 
-/// The lineage a storage begins with.
+/// The key of the lineage that a storage begins with.
 pub(super) const FIRST: i64 = 0;
 
-/// How many bits of a key the place on the path has: a million million events, along one path.
+/// How many bits of an event's key hold its position: a million million events along one path.
 const PLACE_BITS: u32 = 40;
-/// What is left for lineages in a key that is positive: four million of them.
+/// How many lineages fit into the rest of a positive key: four million.
 pub(super) const MAX_LINEAGES: i64 = 1 << 22;
-/// What a row may tell of: half of what a key has room for, so that a run can go on from any place that is read.
+/// The largest position that is accepted when a row is read. It is half of what a key can hold, so
+/// that a run can continue from any of them.
 pub(super) const MAX_PLACE: i64 = 1 << (PLACE_BITS - 1);
 
-/// The key of the event of a lineage at a place on its path. The first lineage has plain numbers.
+/// Returns the key of the event of a lineage at a position. In the first lineage the keys equal the
+/// positions.
 pub(super) fn key(lineage: i64, at: i64) -> i64 {
     assert!(
         at >> PLACE_BITS == 0 && (0..MAX_LINEAGES).contains(&lineage),
@@ -28,37 +33,40 @@ pub(super) fn key(lineage: i64, at: i64) -> i64 {
     lineage << PLACE_BITS | at
 }
 
-/// The place on the path in a key.
+/// Returns the position that is part of a key.
 pub(super) fn place(key: i64) -> i64 {
     key & ((1 << PLACE_BITS) - 1)
 }
 
-/// The keys of a lineage.
+/// Returns the lowest and the highest key of a lineage's events.
 pub(super) fn keys(lineage: i64) -> (i64, i64) {
     (key(lineage, 0), key(lineage, (1 << PLACE_BITS) - 1))
 }
 
-/// A lineage.
+/// A lineage, as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     pub id: i64,
     pub name: String,
-    /// The lineage it left, and the place of the event after which it did.
+    /// The lineage that it left, and the position of the event after which it did.
     pub origin: Option<(i64, i64)>,
-    /// The place of its last event. In the database it may be one before that; see `Reader::with_newest`.
+    /// The position of its last event. The row in the database may lag behind; see
+    /// `Reader::with_newest`.
     pub events: i64,
-    /// The checksum of that event; a file that lost its end is noticed by it.
+    /// The checksum of its last event. It reveals a database that lost its end.
     pub last: u32,
-    /// Checkpoints up to this place are forgotten, as far as they may be.
+    /// Checkpoints up to this position are forgotten, except those that have to be kept.
     pub forgotten: i64,
-    /// What its own events spent, in the units of `Usd`; for the first, with what was spent before.
+    /// What its own events spent, in the units of `Usd`. The first lineage includes what was spent
+    /// before.
     pub spent: i64,
-    /// How much its events weigh after the newest snapshot on its path, in bytes: what a load would have to apply.
+    /// The size of the events after the newest snapshot on its path, in bytes: what a load would
+    /// have to apply.
     pub since: i64,
 }
 
 impl Row {
-    /// The lineage a storage begins with, without an event.
+    /// Returns the lineage that a storage begins with, without events.
     pub(super) fn first(name: &str) -> Self {
         Self {
             id: FIRST,
@@ -72,12 +80,12 @@ impl Row {
         }
     }
 
-    /// How many events were there before its own.
+    /// Returns the position of the last event before its own.
     pub(super) fn begin(&self) -> i64 {
         self.origin.map_or(0, |(_, at)| at)
     }
 
-    /// An event follows on its last, of so many bytes and with this checksum.
+    /// Counts an event that was appended, with its size in bytes and its checksum.
     pub(super) fn add(&mut self, event: &Event, weight: usize, sum: u32) {
         let cost = i64::try_from(cost_of(event).0).unwrap_or(i64::MAX);
         self.spent = self.spent.saturating_add(cost);
@@ -101,13 +109,15 @@ impl Row {
         codec::checksum(&numbers, self.name.as_bytes())
     }
 
-    /// Whether a storage can hold it: a checksum does not say that it was us who wrote it.
+    /// Whether the values are in range. A matching checksum does not prove that this program wrote
+    /// them.
     fn is_possible(&self) -> bool {
-        let left = |(origin, at): (i64, i64)| {
-            (0..self.id).contains(&origin) && (0..=self.events).contains(&at)
+        let is_origin_valid = match self.origin {
+            Some((origin, at)) => (0..self.id).contains(&origin) && (0..=self.events).contains(&at),
+            None => true,
         };
         (FIRST..MAX_LINEAGES).contains(&self.id)
-            && self.origin.is_none_or(left)
+            && is_origin_valid
             && [self.events, self.forgotten]
                 .iter()
                 .all(|place| (0..=MAX_PLACE).contains(place))
@@ -134,31 +144,25 @@ impl Row {
         })
     }
 
-    /// Adds it to the database.
+    /// Inserts it into the database.
     pub(super) fn insert(&self, conn: &Connection) -> rusqlite::Result<()> {
         let sql = "INSERT INTO lineage VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
-        let (origin, at) = (
+        let row = params![
+            self.id,
+            self.name,
             self.origin.map(|origin| origin.0),
             self.origin.map(|origin| origin.1),
-        );
-        let (changes, sum) = (
-            (
-                self.events,
-                self.last,
-                self.forgotten,
-                self.spent,
-                self.since,
-            ),
-            self.sum(),
-        );
-        let (events, last, forgotten, spent, since) = changes;
-        let row = params![
-            self.id, self.name, origin, at, events, last, forgotten, spent, since, sum
+            self.events,
+            self.last,
+            self.forgotten,
+            self.spent,
+            self.since,
+            self.sum()
         ];
         conn.execute(sql, row).map(drop)
     }
 
-    /// Writes what changes about it.
+    /// Writes the columns that change.
     pub(super) fn update(&self, conn: &Connection) -> rusqlite::Result<()> {
         let sql = "UPDATE lineage SET events = ?2, last = ?3, forgotten = ?4, spent = ?5, since = ?6, sum = ?7 WHERE id = ?1";
         let row = params![
@@ -174,7 +178,7 @@ impl Row {
     }
 }
 
-/// Which lineage a run goes on with, and the first public line that none used when that was last changed.
+/// The lineage that a run continues, and the first unused public line when that was last changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub lineage: i64,
@@ -190,21 +194,23 @@ impl Head {
     }
 }
 
-/// A piece of a path: events of one lineage.
+/// A segment of a path: consecutive events of one lineage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub lineage: i64,
-    /// The place before its first.
+    /// The position before its first event.
     pub after: i64,
-    /// The place of its last.
+    /// The position of its last event.
     pub until: i64,
 }
 
-/// The events from the beginning of the run to a place in a lineage, oldest piece first. Only the first may be empty.
+/// The events from the beginning of the run to a position in a lineage, oldest segment first. Only
+/// the first segment may be empty.
 pub(super) type Path = Vec<Piece>;
 
 impl Reader {
-    /// The lineage this reader reads: the one it was turned to, else the current one, with its last event.
+    /// Returns the lineage that this reader reads: the one it was switched to, otherwise the
+    /// current one.
     pub(super) fn line(&self) -> Result<Row, StoreError> {
         let id = match self.turned {
             Some(id) => id,
@@ -213,7 +219,7 @@ impl Reader {
         self.row(id)
     }
 
-    /// The current lineage.
+    /// Returns the current lineage.
     pub(super) fn current(&self) -> Result<Head, StoreError> {
         let read = |row: &SqlRow<'_>| {
             Ok((
@@ -234,12 +240,13 @@ impl Reader {
         Ok(head)
     }
 
-    /// A lineage by its number.
+    /// Returns a lineage by its key.
     pub(super) fn row(&self, id: i64) -> Result<Row, StoreError> {
         self.with_newest(self.row_as_it_is(id)?)
     }
 
-    /// The same without the events that its row does not tell of yet.
+    /// Returns a lineage as its row says, without the events that were appended since the row was
+    /// written.
     pub(super) fn row_as_it_is(&self, id: i64) -> Result<Row, StoreError> {
         let mut statement = self.prepare("SELECT * FROM lineage WHERE id = ?1")?;
         let row = statement
@@ -248,7 +255,7 @@ impl Reader {
         row.map_err(|e| self.damaged("a lineage", e))
     }
 
-    /// A lineage by its name.
+    /// Returns a lineage by its name.
     pub(super) fn row_named(&self, name: &str) -> Result<Option<Row>, StoreError> {
         let mut statement = self.prepare("SELECT * FROM lineage WHERE name = ?1")?;
         let row = statement
@@ -259,7 +266,7 @@ impl Reader {
         row.map(|row| self.with_newest(row)).transpose()
     }
 
-    /// All lineages, in the order of their making.
+    /// Returns all lineages, in the order of their creation.
     pub(super) fn rows(&self) -> Result<Vec<Row>, StoreError> {
         let mut statement = self.prepare("SELECT * FROM lineage ORDER BY id")?;
         let rows = statement
@@ -275,7 +282,7 @@ impl Reader {
         }
     }
 
-    /// The path to a place in a lineage.
+    /// Returns the path to a position in a lineage.
     pub(super) fn path(&self, line: &Row, until: i64) -> Result<Path, StoreError> {
         let mut path = vec![Piece {
             lineage: line.id,
@@ -284,7 +291,7 @@ impl Reader {
         }];
         let mut line = line.clone();
         while let Some((origin, at)) = line.origin {
-            // Each lineage is younger than the one it left, so the way up ends.
+            // Each lineage has a higher key than the one it left, so the loop ends.
             let left = line.name;
             line = self.row(origin)?;
             if at > line.events {

@@ -1,5 +1,5 @@
-//! The list of checkpoints, told from the events that concern them. Where those events lie is each store's own
-//! business.
+//! Builds the list of checkpoints from the events that concern them. Reading those events is up to
+//! each store.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,25 +10,28 @@ use strata_core::id::CheckpointId;
 use super::error::StoreError;
 use super::{CheckpointRow, Origin, Record};
 
-/// How many events a resume makes that finds nothing to do: that it resumed, and that it ended.
+/// How many events a resume without anything to do records: that it resumed, and that it ended.
 const RESUMED: u64 = 2;
 
-/// What a lineage has to do with checkpoints. Lineages are told apart by their place in the order of their making.
+/// What the list has to know of a lineage. Lineages are identified by their index in the order of
+/// creation.
 #[derive(Debug, Default)]
 pub(super) struct Marks {
     /// Its name.
     pub name: String,
-    /// The lineage it left, and the event after which it did.
+    /// The lineage that it left, and the position of the event after which it did.
     pub origin: Option<(usize, u64)>,
-    /// Checkpoints that were made by events up to this one are forgotten, as far as they may be.
+    /// Checkpoints that were made by events up to this position are forgotten, except those that
+    /// have to be kept.
     pub forgotten: u64,
-    /// Its own events that concern checkpoints, by their place on its path.
+    /// Its own events that concern checkpoints, with their positions.
     pub events: Vec<(u64, Record)>,
-    /// The last events of stretches that were dropped, with the next step after them.
+    /// The last positions of gaps (events that were dropped), each with the next step after the
+    /// gap.
     pub gaps: Vec<(u64, u64)>,
 }
 
-/// Returns the error for a checkpoint that is not among those that are listed.
+/// Returns the error for a checkpoint that is not listed.
 pub(super) fn no_checkpoint(id: &CheckpointId, listed: &[Listed]) -> StoreError {
     let known = listed
         .iter()
@@ -40,29 +43,31 @@ pub(super) fn no_checkpoint(id: &CheckpointId, listed: &[Listed]) -> StoreError 
     }
 }
 
-/// A listed checkpoint, with where it is.
+/// A checkpoint of the list, with its position.
 #[derive(Clone, Debug)]
 pub(super) struct Listed {
-    /// What is told of it.
+    /// What users see of it.
     pub row: CheckpointRow,
-    /// Its lineage.
+    /// The index of its lineage.
     pub lineage: usize,
-    /// The event that made it, by its place on the path; 0 for the state at the beginning.
+    /// The position of the event that made it; 0 for the state at the beginning.
     pub at: u64,
-    /// The last event that says how the run stood there, where there is one.
+    /// The position of the last event that says with which status the run ended there, if there is
+    /// one.
     pub told: Option<u64>,
-    /// The public line that tells it.
+    /// The first public line of the event that made it.
     line: u64,
-    /// How the state itself says that the run stands.
+    /// The status that is part of the state itself.
     state: Status,
+    /// The index of its parent.
     parent: Option<usize>,
 }
 
-/// All checkpoints that are not forgotten, oldest first.
+/// Returns all checkpoints that are not forgotten, oldest first.
 pub(super) fn list(base: &Environment, lineages: &[Marks]) -> Vec<Listed> {
     let mut all = Listing::default();
     if let (Some(id), Some(first)) = (&base.checkpoint, lineages.first()) {
-        // A state that another storage gave away as a fork.
+        // A state that another storage exported as a fork has its fork as parent.
         let given = base.parent.is_some() && base.parent.as_ref() == base.lineage.forks.last();
         let source = if given { Origin::Fork } else { Origin::Import };
         let row = CheckpointRow {
@@ -97,12 +102,23 @@ struct Listing {
     by_id: BTreeMap<CheckpointId, usize>,
 }
 
+/// A checkpoint that an event made.
+struct NewCheckpoint<'a> {
+    id: &'a CheckpointId,
+    step: u64,
+    /// The index of its parent, if that was not dropped.
+    parent: Option<usize>,
+    source: Origin,
+    status: Status,
+}
+
 impl Listing {
     fn add(&mut self, listed: Listed) {
         self.by_id.insert(listed.row.id.clone(), self.rows.len());
         self.rows.push(listed);
     }
 
+    /// Adds the checkpoints that the events of a lineage made.
     fn lineage(&mut self, lineage: usize, marks: &Marks, first_step: u64) {
         let mut next_step = first_step;
         let mut gaps = marks.gaps.iter().peekable();
@@ -111,77 +127,18 @@ impl Listing {
             while let Some((_, step)) = gaps.next_if(|(last, _)| last < at) {
                 next_step = next_step.max(*step);
             }
-            let named =
-                |id: &Option<CheckpointId>| id.as_ref().and_then(|id| self.by_id.get(id)).copied();
-            let (id, step, parent, source, state) = match &record.event {
-                Event::RunStarted { checkpoint, .. } => {
-                    (checkpoint, next_step, None, Origin::Entry, Status::Running)
-                }
-                Event::StepCommitted {
-                    step,
-                    checkpoint,
-                    parent,
-                    ..
-                } => {
-                    next_step = step + 1;
-                    (
-                        checkpoint,
-                        *step,
-                        named(parent),
-                        Origin::Step,
-                        Status::Running,
-                    )
-                }
-                Event::RunEnded {
-                    status,
-                    checkpoint: Some(id),
-                    parent,
-                } => (id, next_step, named(parent), Origin::Stop(*status), *status),
-                Event::RunEnded {
-                    status,
-                    checkpoint: None,
-                    parent,
-                } => {
-                    // The run ended where it had been saved already.
-                    if let Some(above) = named(parent) {
-                        (self.rows[above].row.status, self.rows[above].told) = (*status, Some(*at));
-                    }
-                    continue;
-                }
-                // The run goes on standing as it stood; most are answered while it waits.
-                Event::RequestAnswered {
-                    checkpoint, parent, ..
-                } => (
-                    checkpoint,
-                    next_step,
-                    named(parent),
-                    Origin::Answer,
-                    Status::Waiting,
-                ),
-                Event::Forked {
-                    from,
-                    checkpoint,
-                    step,
-                    ..
-                } => {
-                    next_step = *step;
-                    let from = named(&Some(from.clone()));
-                    let (step, state) = from.map_or((*step, Status::Running), |from| {
-                        (self.rows[from].row.step, self.rows[from].state)
-                    });
-                    (checkpoint, step, from, Origin::Fork, state)
-                }
-                _ => continue,
+            let Some(made) = self.made_by(&record.event, *at, &mut next_step) else {
+                continue;
             };
-            // Where the parent's event was dropped, the nearest ancestor stands in for it.
-            let parent = parent.or(newest);
+            // If the event of the parent was dropped, the nearest ancestor takes its place.
+            let parent = made.parent.or(newest);
             let row = CheckpointRow {
-                id: id.clone(),
+                id: made.id.clone(),
                 lineage: marks.name.clone(),
-                step,
+                step: made.step,
                 parent: None,
-                source,
-                status: state,
+                source: made.source,
+                status: made.status,
                 time_ms: Some(record.time_ms),
             };
             newest = Some(self.rows.len());
@@ -191,14 +148,108 @@ impl Listing {
                 at: *at,
                 told: None,
                 line: record.line,
-                state,
+                state: made.status,
                 parent,
             });
         }
     }
 
-    /// Leaves out what is forgotten: what is older than its lineage wants it, but for the first of each lineage, where
-    /// lineages part, and where somebody is waited for.
+    /// Returns the checkpoint that an event at a position made, if it made one, and updates the next step. If a run
+    /// ended in a state that is a checkpoint already, updates that.
+    fn made_by<'a>(
+        &mut self,
+        event: &'a Event,
+        at: u64,
+        next_step: &mut u64,
+    ) -> Option<NewCheckpoint<'a>> {
+        let made = match event {
+            Event::RunStarted { checkpoint, .. } => NewCheckpoint {
+                id: checkpoint,
+                step: *next_step,
+                parent: None,
+                source: Origin::Entry,
+                status: Status::Running,
+            },
+            Event::StepCommitted {
+                step,
+                checkpoint,
+                parent,
+                ..
+            } => {
+                *next_step = step + 1;
+                NewCheckpoint {
+                    id: checkpoint,
+                    step: *step,
+                    parent: self.index_of(parent.as_ref()),
+                    source: Origin::Step,
+                    status: Status::Running,
+                }
+            }
+            Event::RunEnded {
+                status,
+                checkpoint: Some(id),
+                parent,
+            } => NewCheckpoint {
+                id,
+                step: *next_step,
+                parent: self.index_of(parent.as_ref()),
+                source: Origin::Stop(*status),
+                status: *status,
+            },
+            Event::RunEnded {
+                status,
+                checkpoint: None,
+                parent,
+            } => {
+                if let Some(ended) = self.index_of(parent.as_ref()) {
+                    self.rows[ended].row.status = *status;
+                    self.rows[ended].told = Some(at);
+                }
+                return None;
+            }
+            // The status does not change; most requests are answered while the run waits.
+            Event::RequestAnswered {
+                checkpoint, parent, ..
+            } => NewCheckpoint {
+                id: checkpoint,
+                step: *next_step,
+                parent: self.index_of(parent.as_ref()),
+                source: Origin::Answer,
+                status: Status::Waiting,
+            },
+            Event::Forked {
+                from,
+                checkpoint,
+                step,
+                ..
+            } => {
+                *next_step = *step;
+                let parent = self.index_of(Some(from));
+                let (step, status) = match parent {
+                    Some(from) => (self.rows[from].row.step, self.rows[from].state),
+                    None => (*step, Status::Running),
+                };
+                NewCheckpoint {
+                    id: checkpoint,
+                    step,
+                    parent,
+                    source: Origin::Fork,
+                    status,
+                }
+            }
+            _ => return None,
+        };
+        Some(made)
+    }
+
+    /// Returns the index of a checkpoint that was added.
+    fn index_of(&self, id: Option<&CheckpointId>) -> Option<usize> {
+        self.by_id.get(id?).copied()
+    }
+
+    /// Removes forgotten checkpoints: those that are older than their lineage keeps them. The first
+    /// checkpoint of each lineage, those where another lineage left, and those where the run waits
+    /// for a person are kept.
     fn kept(self, lineages: &[Marks]) -> Vec<Listed> {
         let parted: BTreeSet<(usize, u64)> =
             lineages.iter().filter_map(|marks| marks.origin).collect();
@@ -206,8 +257,9 @@ impl Listing {
         let mut kept: Vec<bool> = Vec::with_capacity(self.rows.len());
         for listed in &self.rows {
             let first = begun.insert(listed.lineage);
-            // An answer leaves off waiting, whatever else is open; and where a run was only resumed and ended again, it
-            // waits as it did before.
+            // A checkpoint made by an answer does not count as waiting, even if other requests are
+            // open; nor does one where the run was only resumed and ended again, since its parent
+            // waits already.
             let again = listed.parent.is_some_and(|parent| {
                 let parent = &self.rows[parent];
                 let waited = parent.row.source != Origin::Answer
@@ -219,7 +271,7 @@ impl Listing {
             let fresh = listed.at > lineages[listed.lineage].forgotten;
             kept.push(first || fresh || waits || parted.contains(&(listed.lineage, listed.at)));
         }
-        // The nearest that is kept, from each on upwards. Parents stand before their children.
+        // The nearest kept ancestor-or-self of each checkpoint. Parents come before their children.
         let mut nearest: Vec<Option<usize>> = Vec::with_capacity(self.rows.len());
         for (place, listed) in self.rows.iter().enumerate() {
             let above = listed.parent.and_then(|parent| nearest[parent]);

@@ -1,6 +1,7 @@
-//! The lock of a storage directory: one process at a time. Readers do not take it.
+//! The lock of a storage directory, which one process can hold at a time. Readers do not take it.
 //!
-//! The system releases it when the process ends, however it ends, so a lock file left behind locks nothing.
+//! The system releases it when the process ends, however it ends, so a lock file that was left
+//! behind does not lock anything.
 
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
@@ -16,33 +17,35 @@ use rustix::io::Errno;
 use super::error::StoreError;
 use super::file;
 
-/// The file's name.
+/// The name of the lock file.
 pub(super) const LOCK_FILE: &str = "team.lock";
-/// The longest lock file that makes sense: a pid, and a path on a line of its own.
+/// The maximum size of a lock file: a process id, and a path on a line of its own.
 pub(super) const MAX_LOCK_BYTES: usize = 8 << 10;
 
-/// How often to start over when the holder removes its file just as we open it. Each time somebody else held the
-/// lock and let it go; more than a few in a row mean that the directory is in use.
+/// How often to retry if the holder removes its file just as we open it. Each time another process
+/// held the lock and released it; more than a few in a row mean that the directory is in use.
 const ATTEMPTS: usize = 8;
 
-/// How often it is looked whether a holder has let go whom nobody can reach: it sends something, say, or is about to run
-/// the team and listen. One that runs it is reached at once.
+/// How often to poll for the release of a holder that cannot be reached. Such a holder sends a
+/// message, for example, or is about to run the team and to listen. A holder that runs the team is
+/// reported at once.
 const GLANCES: u32 = 100;
-/// The same where it did let go, and others were quicker to take it: many send something at once.
+/// How often to poll in total, if the lock was released but other processes were faster to take it.
 const GLANCES_IN_ALL: u32 = 6 * GLANCES;
-/// How long after one another.
+/// The time between two polls.
 const GLANCE: Duration = Duration::from_millis(20);
 
 /// A held lock.
 #[derive(Debug)]
 pub struct Lock {
     path: PathBuf,
-    /// Holds the lock for as long as it is open.
+    /// Holds the lock as long as it is open.
     _file: File,
 }
 
 impl Lock {
-    /// Takes the lock of a directory, after a moment if that is all that its holder needs it for.
+    /// Acquires the lock of a directory. Waits a moment if the holder is expected to release it
+    /// soon.
     pub fn take(directory: &Path) -> Result<Self, StoreError> {
         file::require_files(directory)?;
         let path = directory.join(LOCK_FILE);
@@ -77,20 +80,21 @@ impl Lock {
     }
 }
 
-/// Who has a directory.
+/// Who holds the lock of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
     /// Nobody.
     Nobody,
-    /// A process, with this id.
+    /// A process.
     Process {
-        /// None where it has not said so yet.
+        /// Its id; `None` if it has not written it yet.
         pid: Option<u32>,
     },
 }
 
 impl Holder {
-    /// Of a directory, as it is now. What the file says counts only while it is locked: a killed process leaves it.
+    /// Returns who holds the lock of a directory now. The content of the file counts only while the
+    /// file is locked, since a killed process leaves it behind.
     pub(super) fn of(directory: &Path) -> Result<Self, StoreError> {
         file::require_files(directory)?;
         let path = directory.join(LOCK_FILE);
@@ -99,7 +103,7 @@ impl Holder {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Self::Nobody),
             Err(e) => return Err(StoreError::io(&path, "open", e)),
         };
-        // Shared, so that nobody who looks at the same time takes the other for a holder.
+        // A shared lock, so that two concurrent queries do not take each other for a holder.
         match flock(&file, FlockOperation::NonBlockingLockShared) {
             Ok(()) => Ok(Self::Nobody),
             Err(Errno::WOULDBLOCK) => Ok(Self::Process {
@@ -112,40 +116,43 @@ impl Holder {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // While the lock is still held: whoever waits for this file notices that it is gone. A file that cannot be
-        // removed does no harm.
+        // Removed while the lock is still held: a process that has opened the file notices that it
+        // is gone. A file that cannot be removed does no harm.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-/// How long others were waited for.
+/// Limits how often the lock is polled.
 #[derive(Default)]
 struct Patience {
-    /// How often it was looked, in all and since this holder was there.
-    glances: (u32, u32),
-    /// The file that it signed, and when.
+    /// How often the lock was polled in total.
+    polls: u32,
+    /// How often it was polled since the current holder took it.
+    polls_of_holder: u32,
+    /// The inode and the time of the holder's lock file: it is written by each holder.
     holder: Option<(u64, i64, i64)>,
 }
 
 impl Patience {
-    /// Whether it lasts for another glance at who holds this file.
+    /// Counts a poll of the lock file that is held, and returns whether the limits allow it.
     fn waits_for(&mut self, file: &File) -> bool {
         let holder = file
             .metadata()
             .ok()
             .map(|meta| (meta.ino(), meta.mtime(), meta.mtime_nsec()));
-        let since = if holder == self.holder {
-            self.glances.1 + 1
+        if holder == self.holder {
+            self.polls_of_holder += 1;
         } else {
-            1
-        };
+            self.polls_of_holder = 1;
+        }
         self.holder = holder;
-        self.glances = (self.glances.0 + 1, since);
-        self.glances.0 <= GLANCES_IN_ALL && since <= GLANCES
+        self.polls += 1;
+        self.polls <= GLANCES_IN_ALL && self.polls_of_holder <= GLANCES
     }
 }
 
-/// Whether a file is still the one with this name: its former holder may have removed it before we had the lock.
+/// Whether an open file is still the one at a path. The former holder may have removed it before we
+/// had the lock.
 fn is_at(file: &File, path: &Path) -> bool {
     match (file.metadata(), std::fs::metadata(path)) {
         (Ok(ours), Ok(there)) => (ours.dev(), ours.ino()) == (there.dev(), there.ino()),
@@ -153,7 +160,7 @@ fn is_at(file: &File, path: &Path) -> bool {
     }
 }
 
-/// Whether the holder can be reached: it has written where, and is there.
+/// Whether the holder can be reached: it has written the path of its socket, and that exists.
 fn listens(file: &File) -> bool {
     let mut bytes = vec![0; MAX_LOCK_BYTES];
     let read = file.read_at(&mut bytes, 0).unwrap_or(0);
@@ -177,10 +184,10 @@ fn in_use(directory: &Path, file: &mut File) -> StoreError {
     }
 }
 
-/// The process that signed a lock file.
+/// Returns the process id in a lock file.
 fn signed(file: &mut File) -> Option<u32> {
     let mut bytes = Vec::new();
-    // The longest pid has ten digits. What follows it says where the holder can be reached.
+    // The longest process id has ten digits. The path of the holder's socket follows it.
     let read = file.take(16).read_to_end(&mut bytes);
     let text = String::from_utf8_lossy(&bytes);
     read.ok()
@@ -197,7 +204,8 @@ mod tests {
     fn a_second_lock_names_the_holder() {
         let dir = tempfile::tempdir().unwrap();
         let held = Lock::take(dir.path()).unwrap();
-        // flock belongs to the open file: a second one in the same process is refused like one of another process.
+        // flock belongs to the open file: a second one in the same process is refused like that of
+        // another process.
         match Lock::take(dir.path()) {
             Err(StoreError::Locked { pid, .. }) => assert_eq!(pid, Some(std::process::id())),
             other => panic!("{other:?}"),
@@ -217,7 +225,7 @@ mod tests {
             drop(held);
             other.join().unwrap().unwrap();
         });
-        // One that listens keeps it for long.
+        // A holder that listens keeps the lock for long, so it is not waited for.
         let lock = Lock::take(dir.path()).unwrap();
         std::fs::write(&lock.path, format!("1\n{}\n", dir.path().display())).unwrap();
         let asked = Instant::now();

@@ -1,4 +1,5 @@
-//! The store in memory: what `sqlite` does, without a disk. For attempts that are made again, and for tests.
+//! The store in memory: the same as `sqlite`, without a disk. It is used to repeat recorded
+//! attempts, and for tests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,10 +17,10 @@ use super::{
 };
 use crate::blob::Blobs;
 
-/// Fewer events are never worth a snapshot.
+/// With fewer events a snapshot is not worth its cost.
 const MIN_EVENTS: u64 = 100;
 
-/// A run that ends with the process.
+/// A store whose run is lost when the process ends.
 #[derive(Clone, Debug)]
 pub struct MemoryStore {
     base: Environment,
@@ -32,18 +33,20 @@ pub struct MemoryStore {
     blobs: Blobs,
 }
 
-/// A lineage: its own events and snapshots, by their places on the path from the beginning of the run.
+/// A lineage: its own events and snapshots, by their positions on the path from the beginning of
+/// the run.
 #[derive(Clone, Debug, Default)]
 struct Line {
     name: String,
-    /// The lineage it left, and the place of the event after which it did.
+    /// The lineage that it left, and the position of the event after which it did.
     origin: Option<(usize, u64)>,
-    /// The place of its newest event.
+    /// The position of its newest event.
     end: u64,
     records: BTreeMap<u64, Record>,
     snapshots: BTreeMap<u64, Environment>,
     forgotten: u64,
-    /// What was dropped: the first places, with the last ones and the next step after them.
+    /// The gaps where events were dropped: the first position of each, with the last one and the
+    /// next step after it.
     gaps: BTreeMap<u64, (u64, u64)>,
 }
 
@@ -54,7 +57,7 @@ impl Line {
 }
 
 impl MemoryStore {
-    /// A store whose run starts from `base`.
+    /// Creates a store whose run starts from `base`.
     pub fn new(base: Environment, definition: SavedDefinition) -> Self {
         let first = Line {
             name: base.lineage.name.clone(),
@@ -73,7 +76,7 @@ impl MemoryStore {
         }
     }
 
-    /// The `team.json` that was written last.
+    /// Returns the `team.json` that was written last.
     pub fn team_json(&self) -> Option<&str> {
         self.team_json.as_deref()
     }
@@ -115,17 +118,19 @@ impl MemoryStore {
         })
     }
 
-    /// The lineages on the way to a place, with the place where each is left, youngest first.
-    fn path(&self, (mut lineage, mut end): (usize, u64)) -> Vec<(usize, u64)> {
-        let mut path = vec![(lineage, end)];
+    /// Returns the lineages on the path to a position, each with the position where it is left,
+    /// youngest first.
+    fn path(&self, to: (usize, u64)) -> Vec<(usize, u64)> {
+        let mut lineage = to.0;
+        let mut path = vec![to];
         while let Some(origin) = self.lineages[lineage].origin {
-            (lineage, end) = origin;
-            path.push((lineage, end));
+            lineage = origin.0;
+            path.push(origin);
         }
         path
     }
 
-    /// All that is left of the events that lead to a place.
+    /// Returns the events that lead to a position and were not dropped.
     fn events(&self, to: (usize, u64)) -> impl DoubleEndedIterator<Item = (u64, &Record)> {
         let pieces = self.path(to).into_iter().rev();
         pieces
@@ -134,10 +139,10 @@ impl MemoryStore {
     }
 
     fn state_at(&self, to: (usize, u64)) -> Saved {
-        let newest = |(lineage, end): (usize, u64)| {
-            self.lineages[lineage].snapshots.range(..=end).next_back()
-        };
-        let snapshot = self.path(to).into_iter().find_map(newest);
+        let path = self.path(to);
+        let snapshot = path
+            .iter()
+            .find_map(|&(lineage, end)| self.lineages[lineage].snapshots.range(..=end).next_back());
         let (start, base) = snapshot.map_or((0, &self.base), |(at, env)| (*at, env));
         let tail = self
             .events(to)
@@ -203,9 +208,9 @@ impl Store for MemoryStore {
             .extend((line.end + 1..).zip(records.iter().cloned()));
         line.end += records.len() as u64;
         self.next_line = next_line(Some(newest));
-        records
-            .iter()
-            .for_each(|record| self.spent += cost_of(&record.event));
+        for record in records {
+            self.spent += cost_of(&record.event);
+        }
         Ok(())
     }
 
@@ -242,12 +247,15 @@ impl Store for MemoryStore {
     }
 
     fn lineages(&self) -> Result<Vec<LineageRow>, StoreError> {
-        let row = |(i, line): (usize, &Line)| LineageRow {
-            name: line.name.clone(),
-            events: line.end,
-            current: i == self.current,
-        };
-        Ok(self.lineages.iter().enumerate().map(row).collect())
+        let mut rows = Vec::with_capacity(self.lineages.len());
+        for (index, line) in self.lineages.iter().enumerate() {
+            rows.push(LineageRow {
+                name: line.name.clone(),
+                events: line.end,
+                current: index == self.current,
+            });
+        }
+        Ok(rows)
     }
 
     fn spent(&self) -> Result<Usd, StoreError> {
@@ -265,7 +273,9 @@ impl Store for MemoryStore {
 
     fn prune(&mut self, keep: u32, sum_up: &mut SumUp<'_>) -> Result<Pruned, StoreError> {
         let before = self.listed().len();
-        (0..self.lineages.len()).for_each(|lineage| self.forget(lineage, keep.max(1)));
+        for lineage in 0..self.lineages.len() {
+            self.forget(lineage, keep.max(1));
+        }
         let mut listed = self.listed();
         let checkpoints = (before - listed.len()) as u64;
         listed.sort_by_key(|listed| (listed.lineage, listed.at));

@@ -1,5 +1,5 @@
-//! Where a team is saved if nobody says where: in a directory with the team's name. Beside these directories lies a link
-//! to the one that was used last.
+//! The default location of a team's storage: a directory with the team's name. Beside these
+//! directories lies a link to the one that was used last.
 
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
@@ -9,11 +9,12 @@ use strata_core::id::hex;
 
 use crate::sha256::sha256;
 
-/// Where the directories lie, relative to where the program is started. MetaGPT saves its team there, too.
+/// The parent of these directories, relative to the current directory. MetaGPT saves its team
+/// there, too.
 const STORAGES: &str = "workspace/storage";
-/// The name of the link: MetaGPT's name for the directory of its team.
+/// The name of the link. It is MetaGPT's name for the directory of its team.
 const LINK: &str = "team";
-/// More links than a path has if none of them leads back to itself.
+/// The maximum number of links that are followed, since links can form a cycle.
 const MAX_LINKS: usize = 16;
 
 /// Returns the directories in which a team with this name may be saved: first the usual one, then the one that it uses
@@ -25,8 +26,9 @@ pub fn named_directories(team: &str, suffix: &str) -> (PathBuf, PathBuf) {
     (storages.join(name + suffix), storages.join(other))
 }
 
-/// Returns the name of the directory for a team: its own name, in which all but letters, digits, `.`, `_` and `-` of
-/// ASCII are replaced by `_`. Names that mean something else to the file system, or here, are changed.
+/// Returns the name of the directory for a team: the team's name with everything but ASCII letters,
+/// digits, `.`, `_` and `-` replaced by `_`. Names that have a special meaning, for the file system
+/// or for us, are changed.
 fn directory_name(team: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let name: String = team
@@ -40,7 +42,8 @@ fn directory_name(team: &str) -> String {
     }
 }
 
-/// Lets the link beside a team's directory lead to it. Anything but such a link that has its name stays as it is.
+/// Makes the link beside a team's directory point to it. Anything of that name that is not such a
+/// link is left alone.
 pub fn link_to_last(directory: &Path) -> io::Result<()> {
     let (Some(storages), Some(name)) = (directory.parent(), directory.file_name()) else {
         return Ok(());
@@ -52,11 +55,13 @@ pub fn link_to_last(directory: &Path) -> io::Result<()> {
         Err(error) if error.kind() != ErrorKind::NotFound => return Ok(()),
         _ => {}
     }
-    // Put in place as a whole: who follows it meanwhile finds one team or the other.
+    // The link is replaced atomically: concurrent readers find either the old or the new target.
     let new = storages.join(format!(".{LINK}.{}", std::process::id()));
     let _ = std::fs::remove_file(&new);
     std::os::unix::fs::symlink(name, &new)?;
-    std::fs::rename(&new, &link).inspect_err(|_| drop(std::fs::remove_file(&new)))
+    std::fs::rename(&new, &link).inspect_err(|_| {
+        let _ = std::fs::remove_file(&new);
+    })
 }
 
 /// Whether a path is a single name.
@@ -68,10 +73,12 @@ fn is_name(path: &Path) -> bool {
     )
 }
 
-/// Returns where a path leads whose last component, or whose directory in case of a `team.json`, is a symbolic link.
-/// What is suggested to do with it then still means the same once the link leads elsewhere.
+/// Returns where a path leads if its last component, or the directory of a `team.json`, is a
+/// symbolic link. A command that is suggested with the result keeps its meaning when the link is
+/// changed.
 pub fn follow_link(path: &Path) -> PathBuf {
-    // Without a slash at its end, behind which there would be no link any more.
+    // Collecting the components removes a slash at the end, with which `read_link` would not see
+    // the link.
     let mut real: PathBuf = path.components().collect();
     let mut followed = 0;
     while followed < MAX_LINKS {
@@ -89,7 +96,7 @@ pub fn follow_link(path: &Path) -> PathBuf {
         real = file.map_or_else(|| target.clone(), |file| target.join(file));
         followed += 1;
     }
-    // What is no link, and what leads nowhere, is named as the operator named it.
+    // A path that is no link, or that leads nowhere, is returned unchanged.
     if (1..MAX_LINKS).contains(&followed) {
         real
     } else {

@@ -1,10 +1,11 @@
-//! How far a database got, in a file beside it. A log that was damaged, emptied or removed does not tell that it held
-//! more: whoever opens the database compares it with what was recorded here.
+//! Records how far a database got, in a file beside it. A log that was damaged, emptied or removed
+//! does not reveal that it held more, so whoever opens the database compares it with this record.
 //!
-//! The file is written after each change and not synced, so that a change costs no more: it is exact after the end of a
-//! process, however abrupt. After a loss of power it may be older than the database, but then only what was synced is
-//! required. While the file is needed the database says so as well (`log.expected`): a copy without it is refused, too,
-//! unless the log came along or was moved into the database. The file is removed with the log.
+//! The file is written after each change but not synced, so that a change costs no more. It is
+//! exact after the end of a process, however abrupt. After a loss of power it may be older than the
+//! database, but then only what was synced is required. While the file is needed, the database says
+//! so, too (`log.expected`): a copy without the file is refused, unless the log was copied as well
+//! or was moved into the database. The file is removed with the log.
 
 use std::cell::{Cell, OnceCell};
 use std::fs::File;
@@ -17,25 +18,26 @@ use super::directory::{LOG, PROGRESS};
 use super::error::StoreError;
 use super::reader::Reader;
 
-/// What the file begins with.
+/// The first bytes of the file.
 const MAGIC: [u8; 8] = *b"STRTPRG1";
-/// How long the file is: the beginning, the boot, two numbers, and a CRC-32 of all of that.
+/// The size of the file: the magic bytes, the boot id, two numbers, and a CRC-32 of all these.
 const LENGTH: usize = 64;
-/// The length of the name that Linux gives a boot.
+/// The length of the id that Linux gives to a boot.
 const BOOT: usize = 36;
 
-/// How often a reader looks again if a process began to write while it looked.
+/// How often a reader retries if a process writes while it reads.
 const LOOKS: usize = 8;
 
-/// The name of a boot of the machine; zeros where it has none.
+/// The id of a boot of the machine; zeros if it has none.
 type Boot = [u8; BOOT];
 
-/// How many changes were recorded: events of all lineages, and what else must not be lost.
+/// How many changes were recorded: events of all lineages, and other changes that must not be lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Progress {
-    /// The boot of the machine that wrote this. Whatever was written is there while that lasts.
+    /// The boot during which this was written. While it lasts, everything that was written is
+    /// present.
     boot: Boot,
-    /// How many were written.
+    /// How many changes were written.
     pub(super) written: u64,
     /// How many of them survive a loss of power.
     pub(super) synced: u64,
@@ -50,7 +52,8 @@ impl Progress {
         }
     }
 
-    /// Reads the file of a directory. None if there is none, or none that was written as a whole.
+    /// Reads the file in a directory. Returns `None` if there is none, or if it was not written
+    /// completely.
     pub(super) fn read(directory: &Path) -> Result<Option<Self>, StoreError> {
         let path = directory.join(PROGRESS);
         let mut bytes = Vec::new();
@@ -63,7 +66,7 @@ impl Progress {
         }
     }
 
-    /// How many changes a database must have.
+    /// Returns how many changes a database must have.
     pub(super) fn required(&self) -> u64 {
         let same = self.boot == boot() && self.boot != [0; BOOT];
         if same { self.written } else { self.synced }
@@ -103,7 +106,7 @@ impl Progress {
     }
 }
 
-/// The current boot of this machine.
+/// Returns the id of the current boot of this machine.
 fn boot() -> Boot {
     static BOOT_ID: OnceLock<Boot> = OnceLock::new();
     *BOOT_ID.get_or_init(|| {
@@ -112,27 +115,27 @@ fn boot() -> Boot {
     })
 }
 
-/// The file, for the process that writes the database. Dropped after the database is closed: without a log there is
-/// nothing left to be compared.
+/// The file, for the process that writes the database. It is dropped after the database is closed:
+/// without a log there is nothing to compare.
 #[derive(Debug)]
 pub(super) struct ProgressFile {
     directory: PathBuf,
     /// Opened at the first change.
     file: OnceCell<File>,
     now: Cell<Progress>,
-    /// Whether the file says less than `now`.
+    /// Whether the file on the disk says less than `now`.
     is_behind: Cell<bool>,
 }
 
 impl ProgressFile {
-    /// Makes the file for a database that appears after it, and has no changes yet.
+    /// Creates the file for a database without changes that will be created next.
     pub(super) fn create(directory: &Path) -> Result<(), StoreError> {
         let path = directory.join(PROGRESS);
         std::fs::write(&path, Progress::new(0, 0).encode())
             .map_err(|e| StoreError::io(&path, "create", e))
     }
 
-    /// The file beside a database that has so many changes. Nothing is written.
+    /// Returns the file of a database with `written` changes, without writing to it.
     pub(super) fn of(directory: &Path, written: u64) -> Result<Self, StoreError> {
         let synced = Progress::read(directory)?.map_or(0, |found| found.synced.min(written));
         let now = Cell::new(Progress::new(written, synced));
@@ -144,12 +147,12 @@ impl ProgressFile {
         })
     }
 
-    /// Whether the file is there and kept up to date.
+    /// Whether the file was created and is kept up to date.
     pub(super) fn is_begun(&self) -> bool {
         self.file.get().is_some()
     }
 
-    /// Creates the file if it is not there, and writes it.
+    /// Creates the file if it does not exist, and writes it.
     pub(super) fn begin(&self) -> Result<(), StoreError> {
         let path = self.directory.join(PROGRESS);
         let open = || {
@@ -163,7 +166,7 @@ impl ProgressFile {
             Ok(file)
         };
         let file = open().map_err(|e| StoreError::io(&path, "write", e))?;
-        // Opened before: then that one is kept.
+        // If the file was opened before, that handle is kept.
         let _ = self.file.set(file);
         Ok(())
     }
@@ -190,19 +193,19 @@ impl ProgressFile {
         }
     }
 
-    /// Writes what was counted.
+    /// Writes the file, if its content has changed.
     pub(super) fn put(&self) {
         let Some(file) = self.file.get().filter(|_| self.is_behind.get()) else {
             return;
         };
         match file.write_all_at(&self.now.get().encode(), 0) {
             Ok(()) => self.is_behind.set(false),
-            // What it says remains true, and is less than it could be.
+            // The file still makes a true, though weaker, statement.
             Err(error) => tracing::debug!("`{PROGRESS}` stays behind: {error}"),
         }
     }
 
-    /// Makes what was written survive a loss of power.
+    /// Makes the file survive a loss of power.
     pub(super) fn sync(&self) -> io::Result<()> {
         self.put();
         self.file.get().map_or(Ok(()), File::sync_data)
@@ -213,19 +216,19 @@ impl Drop for ProgressFile {
     fn drop(&mut self) {
         let path = self.directory.join(PROGRESS);
         if !self.directory.join(LOG).exists() {
-            // One that stays does no harm: the database has what it requires.
+            // A file that cannot be removed does no harm: the database has what it requires.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
 impl Reader {
-    /// Fails if more was recorded than is there. Gives how many changes that is.
+    /// Returns how many changes the database has. Fails if more were recorded.
     pub(super) fn check_complete(&self) -> Result<u64, StoreError> {
         let directory = self.path.parent().unwrap_or(Path::new("."));
         let mut found = Ok(0);
         for _ in 0..LOOKS {
-            // In this order: a process that writes meanwhile changes the database first.
+            // The order matters: a concurrent writer changes the database first, then the file.
             let progress = Progress::read(directory)?;
             let (changes, is_expected) = self.changes()?;
             let log = || log_state(directory);
@@ -245,13 +248,13 @@ impl Reader {
     }
 }
 
-/// Says what is wrong with the log of a database that lacks something.
+/// Describes what is wrong with the log of an incomplete database.
 pub(super) fn log_state(directory: &Path) -> String {
     let mut header = Vec::new();
     let read = File::open(directory.join(LOG))
         .and_then(|file| file.take(HEADER as u64).read_to_end(&mut header));
     let what = match read {
-        // SQLite makes an empty one when it looks for it.
+        // SQLite creates an empty log when it looks for one.
         Ok(0) => "is missing or empty",
         Err(e) if e.kind() == ErrorKind::NotFound => "is missing or empty",
         Err(_) => "cannot be read",
@@ -264,7 +267,7 @@ pub(super) fn log_state(directory: &Path) -> String {
 /// The length of a log's header.
 const HEADER: usize = 32;
 
-/// Whether SQLite would take this for the header of a log.
+/// Whether SQLite would accept this as the header of a log.
 fn is_header(header: &[u8]) -> bool {
     const MAGIC: u32 = 0x377f_0682;
     const VERSION: u32 = 3_007_000;
@@ -276,7 +279,7 @@ fn is_header(header: &[u8]) -> bool {
     let [magic, version, _, _, _, _, sum1, sum2] = big[..] else {
         return false;
     };
-    // The last bit of the magic number says how the words are summed up.
+    // The last bit of the magic number says in which byte order the checksum is computed.
     let native = |word: &[u8; 4]| {
         if magic & 1 == 1 {
             u32::from_be_bytes(*word)

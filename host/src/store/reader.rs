@@ -1,6 +1,6 @@
-//! Reading `team.db`, with and without its lock. Nothing here writes. How it is opened without, and what is seen of a
-//! writer then, is in `sight`; what lineages there are is read in `lineage`, saved states in `state`, single rows in
-//! `rows`.
+//! Reads `team.db`, with or without holding its lock. Nothing here writes. Opening without the
+//! lock, concurrently with a writer, is in `sight`; lineages are read in `lineage`, saved states in
+//! `state`, and single rows in `rows`.
 
 mod page;
 mod records;
@@ -26,18 +26,20 @@ use super::{
     next_line, schema,
 };
 
+pub(crate) use records::{PIECE, each};
 pub(super) use rows::{definition_bytes, number};
 use sight::Sight;
 pub(super) use state::Outline;
 
-/// How much of a database is kept in memory, in KiB: appending needs its end and the way there, and what is read is read
-/// once, from one end to the other.
+/// The size of SQLite's page cache, in KiB. It can be small: appending needs the end of the tables
+/// and the pages that lead there, and reading goes through the file once.
 const CACHE_KIB: i64 = 512;
 
-/// Databases up to this size are checked page by page when they are opened; that takes a few milliseconds at most.
+/// Databases up to this size are checked page by page when they are opened, which takes a few
+/// milliseconds at most.
 const CHECKED_BYTES: u64 = 4 << 20;
 
-/// A `team.db`, open to be read.
+/// A `team.db` that is open for reading.
 #[derive(Debug)]
 pub struct Reader {
     pub(super) conn: Connection,
@@ -49,23 +51,25 @@ pub struct Reader {
     sight: Sight,
 }
 
-/// The earliest state that later ones can be followed from without a gap.
+/// The earliest state from which the later ones can be followed without a gap.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Beginning {
     /// The state.
     pub env: Environment,
-    /// Its place on the path: of the last event before it.
+    /// The position of the last event before it.
     pub from: u64,
-    /// How many were dropped.
+    /// How many events were dropped before it.
     pub dropped: u64,
 }
 
 impl Reader {
-    /// Makes a connection ready that nothing was read from yet.
+    /// Configures a connection, and checks the schema of its database. Nothing may have been read
+    /// from it before.
     pub(super) fn ready(mut conn: Connection, path: PathBuf) -> Result<Self, StoreError> {
         schema::limit(&mut conn).map_err(|e| StoreError::sqlite(&path, "open", e))?;
         let set = || {
-            // The file may come from anywhere: nothing in its schema may run, and cells are checked as pages are read.
+            // The file may come from anyone: nothing in its schema may be executed, and cells are
+            // checked when pages are read.
             conn.pragma_update(None, "trusted_schema", false)?;
             conn.pragma_update(None, "cell_size_check", true)?;
             conn.pragma_update(None, "cache_size", -CACHE_KIB)?;
@@ -83,18 +87,19 @@ impl Reader {
         })
     }
 
-    /// Reads this lineage from now on instead of the current one.
+    /// From now on, reads this lineage instead of the current one.
     pub fn turn_to(&mut self, lineage: &str) -> Result<(), StoreError> {
         self.turned = Some(self.known(lineage)?.id);
         Ok(())
     }
 
-    /// A saved state.
+    /// Loads a state.
     pub fn load(&self, at: &At) -> Result<Saved, StoreError> {
         self.steadily(|reader| reader.load_now(at))
     }
 
-    /// The states of these checkpoints, as they are given. Where each of them lies is looked up once for all.
+    /// Loads the states of these checkpoints, in the same order. The checkpoints are listed once
+    /// for all of them.
     pub fn load_each(&self, ids: &[CheckpointId]) -> Result<Vec<Saved>, StoreError> {
         self.steadily(|reader| {
             let _same = reader.stand_still()?;
@@ -140,7 +145,7 @@ impl Reader {
         }
     }
 
-    /// The state at the end of a path.
+    /// Loads the state at the end of a path.
     pub(super) fn state_at(&self, path: &Path, end: i64) -> Result<Saved, StoreError> {
         let (start, base) = self.snapshot(path)?;
         let tail = self.range(path, start + 1, end)?;
@@ -151,7 +156,7 @@ impl Reader {
         })
     }
 
-    /// The public line after the last of the storage.
+    /// Returns the number of the public line after the last one of the storage.
     pub(super) fn next_line(&self) -> Result<u64, StoreError> {
         let current = self.current()?;
         let line = self.row(current.lineage)?;
@@ -162,7 +167,7 @@ impl Reader {
         Ok(newest.max(current.line as u64))
     }
 
-    /// All lineages, in the order in which they began.
+    /// Returns all lineages, in the order in which they were created.
     pub fn lineages(&self) -> Result<Vec<LineageRow>, StoreError> {
         self.steadily(Self::lineages_now)
     }
@@ -178,8 +183,8 @@ impl Reader {
         Ok(self.rows()?.into_iter().map(row).collect())
     }
 
-    /// How many of the events that lead to the newest state of the lineage that is read were dropped, and how many
-    /// there were.
+    /// Returns how many of the events that lead to the newest state of the lineage that is read
+    /// were dropped, and how many there were in total.
     pub fn dropped(&self) -> Result<(u64, u64), StoreError> {
         self.steadily(|reader| {
             let _same = reader.stand_still()?;
@@ -194,7 +199,8 @@ impl Reader {
         })
     }
 
-    /// Where the lineage that is read can be followed from, to its newest state.
+    /// Returns the earliest state from which the lineage that is read can be followed to its newest
+    /// state.
     pub fn beginning(&self) -> Result<Beginning, StoreError> {
         self.steadily(|reader| {
             let _same = reader.stand_still()?;
@@ -222,7 +228,7 @@ impl Reader {
         })
     }
 
-    /// What was spent by all lineages together.
+    /// Returns what all lineages have spent together.
     pub fn spent(&self) -> Result<Usd, StoreError> {
         self.steadily(|reader| {
             let _same = reader.stand_still()?;
@@ -233,7 +239,7 @@ impl Reader {
         })
     }
 
-    /// All checkpoints of all lineages, oldest first.
+    /// Returns all checkpoints of all lineages, oldest first.
     pub fn checkpoints(&self) -> Result<Vec<CheckpointRow>, StoreError> {
         let listed = self.steadily(Self::listed)?;
         Ok(listed.into_iter().map(|listed| listed.row).collect())
@@ -244,7 +250,7 @@ impl Reader {
         self.listed_under(self.rows()?)
     }
 
-    /// The same, if the lineages were these.
+    /// Lists the checkpoints as if the lineages were these.
     pub(super) fn listed_under(&self, rows: Vec<Row>) -> Result<Vec<Listed>, StoreError> {
         let marks = |row: Row| {
             let gaps = self.gaps(row.id)?;
@@ -266,7 +272,7 @@ impl Reader {
         Ok(list(&self.base()?, &lineages))
     }
 
-    /// The team file the run goes by.
+    /// Returns the team file of the run.
     pub fn definition(&self) -> Result<SavedDefinition, StoreError> {
         self.steadily(Self::definition_now)
     }
@@ -292,7 +298,8 @@ impl Reader {
         )
     }
 
-    /// Lets all reads until the drop see the same state, whatever another process commits meanwhile.
+    /// Starts a read transaction, if there is none yet: until it is dropped, all reads see the same
+    /// state, whatever another process commits.
     fn stand_still(&self) -> Result<Option<rusqlite::Transaction<'_>>, StoreError> {
         if !self.conn.is_autocommit() {
             return Ok(None);
@@ -322,7 +329,8 @@ impl Reader {
     }
 }
 
-/// The name of the lineage that a batch of events begins, and the checkpoint it leaves another at.
+/// Returns the name of the lineage that a batch of events creates, and the checkpoint where it
+/// branches off.
 pub(super) fn begins(records: &[Record]) -> Option<(&str, &CheckpointId)> {
     match &records.first()?.event {
         Event::Forked { lineage, from, .. } => Some((lineage, from)),
@@ -330,7 +338,7 @@ pub(super) fn begins(records: &[Record]) -> Option<(&str, &CheckpointId)> {
     }
 }
 
-/// Looks through the pages of a small database. Of a large one only what is used is checked, when it is used.
+/// Checks all pages of a small database. In a large one, pages are checked when they are used.
 pub(super) fn check_pages(reader: &Reader) -> Result<(), StoreError> {
     let size = std::fs::metadata(&reader.path)
         .map_err(|e| StoreError::io(&reader.path, "open", e))?

@@ -1,4 +1,4 @@
-//! The database's tables, its versions, and how a file is recognised as ours.
+//! The tables of the database, its versions, and how a file is recognised as our database.
 
 #[cfg(test)]
 mod tests;
@@ -18,14 +18,16 @@ use super::error::StoreError;
 /// Marks our databases among all SQLite files: "STRT".
 const APPLICATION_ID: i32 = 0x5354_5254;
 
-/// What leads from one version to the next. Never changed, only added to: their count is the newest version.
+/// The statements that lead from one version to the next. They are never changed, only added to:
+/// their number is the newest version.
 const MIGRATIONS: &[&str] = &["
-    -- Lines of checkpoints. One begins with the storage; each later one left another, its `origin`, after the event
-    -- at `leaves_at`, and shares all events up to there. Events have places on the path from the beginning of the run
-    -- to the newest state of a lineage: 1, 2, 3 and so on. `events` is the place of a lineage's newest event and
-    -- `last` the checksum of that: a file that lost its end is noticed. Checkpoints that were made by events up to
-    -- `forgotten` are not gone back to, but for some (see `list`). `spent` is what its own events cost; the first has
-    -- what was spent before, too. `since` is how many bytes of events come after the newest snapshot on the path.
+    -- Lineages: sequences of checkpoints. The first one is created with the storage; each later one branched off
+    -- another, its `origin`, after the event at `leaves_at`, and shares all events up to there. Events have positions
+    -- on the path from the beginning of the run to the newest state of a lineage: 1, 2, 3 and so on. `events` is the
+    -- position of a lineage's newest event, and `last` its checksum, which reveals a file that lost its end.
+    -- Checkpoints that were made by events up to `forgotten` cannot be loaded, with exceptions (see `list`). `spent`
+    -- is what its own events cost; that of the first includes what was spent before. `since` is the size of the events
+    -- after the newest snapshot on the path, in bytes.
     CREATE TABLE lineage (
         id INTEGER PRIMARY KEY,
         name TEXT NOT NULL UNIQUE,
@@ -39,7 +41,7 @@ const MIGRATIONS: &[&str] = &["
         sum INTEGER NOT NULL
     ) STRICT;
 
-    -- The lineage a run goes on with by itself, and the first public line that no other lineage uses.
+    -- The lineage that a run continues by default, and the first public line that no lineage uses.
     CREATE TABLE head (
         one INTEGER PRIMARY KEY CHECK (one = 1),
         lineage INTEGER NOT NULL,
@@ -47,8 +49,8 @@ const MIGRATIONS: &[&str] = &["
         sum INTEGER NOT NULL
     ) STRICT;
 
-    -- Everything that happened. `n` is the place on the path, and the lineage in the bits from the 40th on. `marks` is
-    -- 1 for events that concern checkpoints.
+    -- The events. `n` is the position on the path, with the lineage in the bits from the 40th on. `marks` is 1 for
+    -- events that concern checkpoints.
     CREATE TABLE event (
         n INTEGER PRIMARY KEY,
         line INTEGER NOT NULL,
@@ -59,7 +61,7 @@ const MIGRATIONS: &[&str] = &["
         body BLOB NOT NULL
     ) STRICT;
 
-    -- Events that were dropped: from `n` to the place `last` of the same lineage; and the next step after them.
+    -- Gaps, where events were dropped: from `n` to the position `last` of the same lineage; and the next step after.
     CREATE TABLE gap (
         n INTEGER PRIMARY KEY,
         last INTEGER NOT NULL,
@@ -67,8 +69,8 @@ const MIGRATIONS: &[&str] = &["
         sum INTEGER NOT NULL
     ) STRICT;
 
-    -- The state after the event n: the one the run started from (n = 0) and others that were saved. Its messages are in
-    -- `bundles`, a list of rows of `bundle`, but for those that may still change.
+    -- The state after the event n: the one that the run started from (n = 0) and others that were saved. Its messages
+    -- are in `bundles`, a list of rows of `bundle`, except for those that may still change.
     CREATE TABLE snapshot (
         n INTEGER PRIMARY KEY,
         bundles_sum INTEGER NOT NULL,
@@ -77,14 +79,14 @@ const MIGRATIONS: &[&str] = &["
         body BLOB NOT NULL
     ) STRICT;
 
-    -- Messages that lie together, in the order in which they were made. States that follow each other share them.
+    -- Consecutive messages, in the order in which they were created. Successive states share them.
     CREATE TABLE bundle (
         n INTEGER PRIMARY KEY,
         sum INTEGER NOT NULL,
         body BLOB NOT NULL
     ) STRICT;
 
-    -- The team file the run goes by, and what was put in place of its components, as a JSON list.
+    -- The team file of the run, and what replaces its components, as a JSON list.
     CREATE TABLE definition (
         one INTEGER PRIMARY KEY CHECK (one = 1),
         name TEXT NOT NULL,
@@ -94,8 +96,8 @@ const MIGRATIONS: &[&str] = &["
         sum INTEGER NOT NULL
     ) STRICT;
 
-    -- The sum of the team.json that lies beside, and of the one that replaces it; and what tells the latter from
-    -- others without reading it.
+    -- The checksum of the current team.json, and of the one that replaces it; and the change stamp of the latter, by
+    -- which it is recognised without reading it.
     CREATE TABLE team_json (
         one INTEGER PRIMARY KEY CHECK (one = 1),
         current TEXT NOT NULL,
@@ -109,11 +111,11 @@ const MIGRATIONS: &[&str] = &["
         body BLOB NOT NULL
     ) STRICT;
 ", "
-    -- The row of a lineage may tell of fewer events than there are: those that follow are its newest. Then `last`, `spent`
-    -- and `since` are as they were when `events` was the newest.
+    -- The row of a lineage may lag behind: the events after `events` belong to it, too. Then `last`, `spent` and
+    -- `since` are as of that event.
 ", "
-    -- `expected` is 1 where the rest of the database is in a log that follows; see `in_use`. `changes` counts those that
-    -- are no events and must not be lost.
+    -- `expected` is 1 if there must be a log with the rest of the database; see `in_use`. `changes` counts the changes
+    -- that are no events and must not be lost.
     CREATE TABLE log (
         one INTEGER PRIMARY KEY CHECK (one = 1),
         expected INTEGER NOT NULL,
@@ -134,7 +136,7 @@ pub(super) fn create(conn: &Connection) -> rusqlite::Result<()> {
     migrate(conn, 0)
 }
 
-/// Brings a database to the newest version. Call it within a transaction.
+/// Upgrades a database to the newest version. It has to be called within a transaction.
 pub(super) fn migrate(conn: &Connection, from: usize) -> rusqlite::Result<()> {
     for migration in MIGRATIONS.iter().skip(from) {
         conn.execute_batch(migration)?;
@@ -142,10 +144,10 @@ pub(super) fn migrate(conn: &Connection, from: usize) -> rusqlite::Result<()> {
     conn.pragma_update(None, "user_version", VERSION)
 }
 
-/// Makes sure that a file is a database of ours before SQLite touches it.
+/// Fails unless a file is one of our databases. Called before SQLite opens the file.
 pub(super) fn recognise(path: &Path) -> Result<(), StoreError> {
-    /// Where the header of an SQLite file keeps the application id.
-    const ID_AT: usize = 68;
+    /// The offset of the application id in the header of an SQLite file.
+    const ID_OFFSET: usize = 68;
     const HEADER: usize = 100;
     let foreign = |what: &str| StoreError::Foreign {
         path: path.to_path_buf(),
@@ -160,13 +162,14 @@ pub(super) fn recognise(path: &Path) -> Result<(), StoreError> {
     if header.len() < HEADER || !header.starts_with(b"SQLite format 3\0") {
         return Err(foreign("it is no SQLite database"));
     }
-    if header[ID_AT..ID_AT + 4] != APPLICATION_ID.to_be_bytes() {
+    if header[ID_OFFSET..ID_OFFSET + 4] != APPLICATION_ID.to_be_bytes() {
         return Err(foreign("it is the database of another program"));
     }
     refuse_named_file(&path.with_file_name(JOURNAL))
 }
 
-/// Refuses a rollback journal that names a file: SQLite would remove that file when it has rolled back.
+/// Fails if a rollback journal names a file, since SQLite would remove that file after the
+/// rollback.
 fn refuse_named_file(journal: &Path) -> Result<(), StoreError> {
     const MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
     let mut end = Vec::new();
@@ -186,19 +189,19 @@ fn refuse_named_file(journal: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// How many steps SQLite may take to read the schema. Ours takes some hundred.
+/// How many steps SQLite may take to read the schema. Ours takes some hundreds.
 const STEPS: i32 = 5_000;
-/// The longest statement that is parsed, be it one of ours or one in the schema.
+/// The maximum length of a statement that SQLite parses, be it ours or one in the schema.
 const STATEMENT_BYTES: i32 = 64 << 10;
 
-/// Bounds the work of reading the schema, which SQLite does when it first reads something else. Holds until the schema
-/// was checked.
+/// Limits the work of reading the schema, which SQLite does before it first reads anything else.
+/// The limit holds until the schema was checked.
 pub(super) fn limit(conn: &mut Connection) -> rusqlite::Result<()> {
     conn.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, STATEMENT_BYTES)?;
     conn.progress_handler(STEPS, Some(|| true))
 }
 
-/// A schema that cannot be read within these bounds, or for another reason.
+/// Returns the error for a schema that cannot be read, within these limits or at all.
 pub(super) fn unreadable(path: &Path, source: rusqlite::Error) -> StoreError {
     match source.sqlite_error_code() {
         Some(ErrorCode::OperationInterrupted | ErrorCode::TooBig) => StoreError::Foreign {
@@ -209,7 +212,8 @@ pub(super) fn unreadable(path: &Path, source: rusqlite::Error) -> StoreError {
     }
 }
 
-/// What a schema consists of: a kind and a name; the table it belongs to, and its statement.
+/// The objects of a schema: the type and the name of each, with the table that it belongs to and
+/// its statement.
 type Objects = BTreeMap<(String, String), (String, Option<String>)>;
 
 fn objects(conn: &Connection, limit: usize) -> rusqlite::Result<Objects> {
@@ -221,7 +225,7 @@ fn objects(conn: &Connection, limit: usize) -> rusqlite::Result<Objects> {
     rows.collect()
 }
 
-/// The schemas of all versions.
+/// Returns the schemas of all versions.
 fn known() -> &'static rusqlite::Result<Vec<Objects>> {
     static KNOWN: OnceLock<rusqlite::Result<Vec<Objects>>> = OnceLock::new();
     KNOWN.get_or_init(|| {
@@ -234,8 +238,8 @@ fn known() -> &'static rusqlite::Result<Vec<Objects>> {
     })
 }
 
-/// Fails unless the schema is exactly the one that a version has. Nothing else was read before: views and triggers are
-/// statements of whoever made the file.
+/// Fails unless the schema is exactly that of a version. Nothing else may be read before: views and
+/// triggers are statements of whoever made the file.
 pub(super) fn check(conn: &mut Connection, version: usize, path: &Path) -> Result<(), StoreError> {
     let known = match known() {
         Ok(known) => &known[version - 1],
@@ -248,7 +252,8 @@ pub(super) fn check(conn: &mut Connection, version: usize, path: &Path) -> Resul
         }
     };
     let found = objects(conn, known.len() + 1).map_err(|e| unreadable(path, e))?;
-    // Views and triggers first, by their names: they are what matters.
+    // The greatest unknown object is reported, so views and triggers come first: they are what
+    // matters.
     if let Some((kind, name)) = found
         .keys()
         .filter(|object| !known.contains_key(*object))
@@ -285,7 +290,8 @@ pub(super) fn check(conn: &mut Connection, version: usize, path: &Path) -> Resul
         .map_err(|e| StoreError::sqlite(path, "open", e))
 }
 
-/// Sees to it that a database uses a log: it may have been copied or changed by a tool that left it in another mode.
+/// Sets the WAL mode. Another tool may have copied or changed the database and left it in another
+/// mode.
 pub(super) fn use_log(conn: &Connection, path: &Path) -> Result<(), StoreError> {
     let mode: String = conn
         .query_row("PRAGMA journal_mode = wal", [], |row| row.get(0))
@@ -303,14 +309,14 @@ pub(super) fn use_log(conn: &Connection, path: &Path) -> Result<(), StoreError> 
     })
 }
 
-/// Makes the database itself survive a loss of power.
+/// Makes the database file survive a loss of power.
 pub(super) fn sync(path: &Path) -> Result<(), StoreError> {
     File::open(path)
         .and_then(|file| file.sync_data())
         .map_err(|e| StoreError::io(path, "write", e))
 }
 
-/// The version of an open database, if this program can use it.
+/// Returns the version of an open database. Fails if this program cannot use it.
 pub(super) fn version(conn: &Connection, path: &Path) -> Result<usize, StoreError> {
     let found: i64 = conn
         .pragma_query_value(None, "user_version", |row| row.get(0))

@@ -1,8 +1,8 @@
-//! The socket on which the process that runs a team can be reached. What is said over it is `launch::control`'s
-//! business.
+//! The socket on which the process that runs a team can be reached. The messages are defined in
+//! `launch::control`.
 //!
-//! It does not lie in the storage directory, which is copied with tools that cannot copy sockets, but among the user's
-//! own temporary files. The lock file says where.
+//! The socket does not lie in the storage directory, since that is copied with tools that cannot
+//! copy sockets, but among the user's own temporary files. The lock file contains its path.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -20,7 +20,7 @@ use super::{Directory, StoreError, file};
 use crate::sha256::sha256;
 use crate::user::{self, is_own, is_private};
 
-/// A socket that others can connect to, for as long as it is there.
+/// A socket that accepts connections until it is dropped.
 #[derive(Debug)]
 pub struct Socket {
     path: PathBuf,
@@ -37,7 +37,7 @@ impl Socket {
         file::remove(&path).map_err(|e| StoreError::io(&path, "replace", e))?;
         let fail = |e| StoreError::io(&path, "listen at", e);
         let listener = UnixListener::bind(&path).map_err(fail)?;
-        // From here on it is removed again, whatever happens.
+        // From here on, dropping `socket` removes the file, also if something fails.
         let socket = Self {
             path: path.clone(),
             listener,
@@ -56,7 +56,7 @@ impl Socket {
         Ok(socket)
     }
 
-    /// What accepts connections. It does not block.
+    /// Returns the listener. It does not block.
     pub fn listener(&self) -> std::io::Result<UnixListener> {
         self.listener.try_clone()
     }
@@ -64,14 +64,15 @@ impl Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // Nobody answers there any more; one that cannot be removed is swept away by a later run.
+        // A file that cannot be removed is removed by a later run; see `sweep`.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
 impl Directory {
-    /// Connects to the process that runs the team here, if there is one that listens. The lock file may be a stranger's,
-    /// who would have somebody else told what the team is told: only what a host of this user listens at is connected to.
+    /// Connects to the process that runs the team here, if there is one that listens. The lock file
+    /// may have been written by another user, who could redirect messages for the team to a process
+    /// of theirs. So only sockets that a host of this user has made are connected to.
     pub fn connect(&self) -> Option<UnixStream> {
         let mut text = Vec::new();
         File::open(self.path().join(LOCK_FILE))
@@ -90,8 +91,8 @@ impl Directory {
     }
 }
 
-/// Whether a path is that of a socket that a host of this user has made. The temporary files of that host may be others
-/// than ours.
+/// Whether a path is that of a socket made by a host of this user. The directory for temporary
+/// files of that host may differ from ours.
 fn is_of_a_host(path: &Path) -> bool {
     let Some(place) = path
         .parent()
@@ -101,13 +102,13 @@ fn is_of_a_host(path: &Path) -> bool {
     };
     let of = |path| std::fs::symlink_metadata(path);
     let private = of(place).is_ok_and(|meta| meta.is_dir() && is_private(&meta));
-    // Nobody else can change what is in there meanwhile.
+    // In a private directory, no other user can replace the socket after this check.
     private
         && path.is_absolute()
         && of(path).is_ok_and(|meta| meta.file_type().is_socket() && is_own(&meta))
 }
 
-/// Removes what killed processes left behind.
+/// Removes sockets that killed processes left behind.
 fn sweep(place: &Path) {
     for entry in std::fs::read_dir(place).into_iter().flatten().flatten() {
         let name = entry.file_name();

@@ -1,7 +1,8 @@
-//! The store in a file: `team.db`, an SQLite database in WAL mode. Reading it is in `reader`, its tables in `schema`;
-//! how it is made is in `create`, how rows are written in `write`, when that of the current lineage is in `line`, how they
-//! are made safe in `log` and moved into the database in `in_use`, what is known of the `team.json` beside it in `known`,
-//! pruning in `prune`.
+//! The store in a file: `team.db`, an SQLite database in WAL mode. It is read in `reader`, and its
+//! tables are in `schema`. Here, `create` makes a database; `write` writes rows, and `line` decides
+//! when that of the current lineage is written; `log` syncs the write-ahead log, and `in_use` moves
+//! it into the database; `known` tracks the `team.json` beside it; `prune` removes what is not
+//! needed.
 
 mod create;
 mod in_use;
@@ -45,38 +46,42 @@ use log::Log;
 use snapshot::Snapshot;
 use write::{insert, put_definition};
 
-/// How long the log grows before SQLite moves it into the database, in pages of 4 KiB: long enough that moving is
-/// rare (each time costs two syncs), short enough that reading it after a crash takes milliseconds.
+/// The size at which the log is moved into the database, in pages of 4 KiB. It is large, because
+/// moving costs two syncs each time, but small enough that reading the log after a crash takes
+/// milliseconds.
 const LOG_PAGES: u32 = 2000;
 
-/// Events that weigh less than this are never worth a snapshot: replaying them takes a few milliseconds.
+/// With events of less than this size a snapshot is not worth its cost: replaying them takes a few
+/// milliseconds.
 const MIN_SNAPSHOT_BYTES: u64 = 256 << 10;
 
-/// SQLite's largest blob is 10⁹ bytes; a state beyond that is loaded from the events.
+/// SQLite's largest blob is 10⁹ bytes. A state that is larger is loaded from the events.
 const MAX_SNAPSHOT_BYTES: usize = 900_000_000;
 
-/// The store in a file. Its directory stays locked until it is dropped.
+/// The store in a file. Its directory stays locked until the store is dropped.
 #[derive(Debug)]
 pub struct SqliteStore {
-    // Dropped first: closing the database still needs the lock.
+    // Dropped first: the lock has to be held while the database is closed.
     reader: Reader,
-    /// How far it got. Dropped after the database is closed.
+    /// How far the database got. Dropped after the database is closed.
     progress: ProgressFile,
     /// The current lineage.
     line: Row,
-    /// The same as its row has it.
+    /// The same as it is stored in its row.
     told: Row,
     /// The newest snapshot on its path.
     snapshot: Outline,
-    /// The log, to be synced; opened when that is first needed, and the names in the directory are synced with it.
+    /// The log file, to sync it. It is opened at the first sync, which also syncs the directory.
     log: Option<Log>,
-    /// The places of its checkpoints that are not forgotten, oldest first; looked for when that is first needed.
+    /// The positions of its checkpoints that are not forgotten, oldest first. They are determined
+    /// when they are first needed.
     made: Option<VecDeque<i64>>,
-    /// An event on its way, reused.
+    /// The buffer in which events are encoded.
     buffer: Vec<u8>,
-    /// Its part in a log that several teams share. Dropped after the database is closed, while the lock is held.
+    /// Its membership in a log that several teams share. Dropped after the database is closed,
+    /// while the lock is held.
     joined: Option<Joined>,
-    /// How long the log grows before it is moved into the database, in pages.
+    /// The size at which the log is moved into the database, in pages.
     log_pages: u32,
     lock: LockedDirectory,
 }
@@ -95,7 +100,7 @@ impl SqliteStore {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let fail = |e| StoreError::sqlite(&path, "open", e);
         let conn = Connection::open_with_flags(&path, flags).map_err(fail)?;
-        // What is refused is left as it is.
+        // The log is left unchanged if the database is refused.
         let has_log = std::fs::metadata(directory.join(LOG)).is_ok_and(|log| log.len() > 0);
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_log)
             .map_err(fail)?;
@@ -111,7 +116,7 @@ impl SqliteStore {
         if (reader.version as i64) < schema::VERSION {
             let tx = reader.conn.unchecked_transaction().map_err(fail)?;
             schema::migrate(&reader.conn, reader.version).map_err(fail)?;
-            // What cannot be read stays as it is.
+            // A database that cannot be read is left unchanged.
             reader.line()?;
             tx.commit().map_err(fail)?;
         }
@@ -144,7 +149,7 @@ impl SqliteStore {
         Ok(store)
     }
 
-    /// Lets the disk be full once the database has this many pages.
+    /// Simulates a full disk once the database has this many pages.
     #[cfg(test)]
     pub(super) fn limit_pages(&self, max: u32) {
         self.reader
@@ -153,7 +158,7 @@ impl SqliteStore {
             .unwrap();
     }
 
-    /// One transaction: all of it or nothing.
+    /// Runs `work` in a transaction: all of it is committed, or nothing.
     fn transact<T>(
         &mut self,
         durability: Durability,
@@ -169,7 +174,7 @@ impl SqliteStore {
         Ok(made)
     }
 
-    /// The same, of a change that is no event and must not be lost.
+    /// The same, for a change that is no event and must not be lost.
     fn change(
         &mut self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<()>,
@@ -183,7 +188,8 @@ impl SqliteStore {
         self.sync_log()
     }
 
-    /// The same, of what survives the end of the process. What is not events may be lost with the power.
+    /// The same, but the commit only has to survive the end of the process: if it is not an event,
+    /// it may be lost with the power.
     fn commit<T>(
         &self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
@@ -199,16 +205,17 @@ impl SqliteStore {
         };
         let result = all();
         if result.is_err() && !conn.is_autocommit() {
-            // The transaction ends with the connection if it cannot be ended now: nothing of it is ever seen.
+            // If the rollback fails, the transaction ends with the connection; none of it becomes
+            // visible.
             let _ = conn.execute_batch("ROLLBACK");
         }
         result.map_err(|e| self.reader.error("write", e))
     }
 
-    /// Makes everything that was committed survive a loss of power, together with what other teams committed where that
-    /// can be done: events, and what is known of `team.json`.
+    /// Makes everything that was committed survive a loss of power. Events, and what is known of
+    /// `team.json`, are committed together with those of other teams if possible.
     fn sync(&mut self, known: Option<&KnownFile>) -> Result<(), StoreError> {
-        // Before its own log was synced for the first time, the names in the directory may be lost.
+        // Until its own log was synced for the first time, the directory has to be synced, too.
         let (Some(log), Some(joined)) = (&mut self.log, &mut self.joined) else {
             return self.sync_log();
         };
@@ -221,7 +228,7 @@ impl SqliteStore {
         }
     }
 
-    /// The same by syncing its own log.
+    /// Does the same by syncing its own log.
     fn sync_log(&mut self) -> Result<(), StoreError> {
         let path = self.lock.path.join(LOG);
         let fail = |e| StoreError::io(&path, "write", e);
@@ -243,12 +250,23 @@ impl SqliteStore {
         Ok(())
     }
 
-    /// SQLite would go on writing to open files in a directory that is gone or no longer ours to write; but then the
-    /// run could never be saved in an orderly way.
+    /// Fails if the directory is gone or not writable any more. SQLite would go on writing to open
+    /// files in it, but the run could not be saved in an orderly way.
     fn check_directory(&self) -> Result<(), StoreError> {
         let path = &self.lock.path;
         rustix::fs::access(path, rustix::fs::Access::WRITE_OK)
             .map_err(|e| StoreError::io(path, "write", e.into()))
+    }
+    /// Notes which of the records that were appended to the current lineage are checkpoints. `line` is the lineage after
+    /// the append.
+    fn note_checkpoints(&mut self, line: &Row, records: &[Record]) {
+        if let Some(made) = &mut self.made {
+            for (at, record) in (self.line.events + 1..).zip(records) {
+                if makes(line, at, record) {
+                    made.push_back(at);
+                }
+            }
+        }
     }
 }
 
@@ -264,7 +282,7 @@ impl Store for SqliteStore {
         if branch.is_some() {
             self.settle()?;
         }
-        // It becomes the current one when a run goes on with it.
+        // A new lineage becomes the current one if the run continues with it.
         let moves = branch.is_some() && records.len() > 1;
         let current = Head {
             lineage: self.line.id,
@@ -288,7 +306,7 @@ impl Store for SqliteStore {
                 let sum = insert(conn, key(line.id, line.events + 1), record, &buffer)?;
                 line.add(&record.event, buffer.len(), sum);
                 if let Some(joined) = &mut joined {
-                    joined.note((line.id, line.events), record, &buffer);
+                    joined.note(line.id, line.events, record, &buffer);
                 }
             }
             let is_due = branch.is_some() || self.row_is_due(&line);
@@ -310,19 +328,11 @@ impl Store for SqliteStore {
             self.sync(None)?;
         }
         self.progress.put();
-        match branch {
-            None => {
-                if let Some(made) = &mut self.made {
-                    let new = (self.line.events + 1..).zip(records);
-                    let new = new
-                        .filter(|(at, record)| makes(&line, *at, record))
-                        .map(|(at, _)| at);
-                    made.extend(new);
-                }
-                self.line = line;
-            }
-            Some(_) if moves => self.go_on_with(line)?,
-            Some(_) => {}
+        if branch.is_none() {
+            self.note_checkpoints(&line, records);
+            self.line = line;
+        } else if moves {
+            self.go_on_with(line)?;
         }
         Ok(())
     }
@@ -342,12 +352,13 @@ impl Store for SqliteStore {
                 },
             );
             let bundles = self.snapshot.bundles.clone();
-            // It may be lost with the power: the events it sums up are not.
+            // The snapshot may be lost with the power, since the events that it covers are not.
             let put = self.commit_row(&line, |conn| {
                 snapshot::thin(conn, at)?;
                 new.put(conn, at, bundles)
             });
-            // Where there is no room for it, it is not tried again at once; and what comes is counted from here.
+            // If there was no space for the snapshot, it is not tried again at once: sizes are
+            // counted from here.
             (self.line.since, self.told.since) = (0, 0);
             self.snapshot.bundles = put?;
             self.snapshot.n = at;
@@ -417,9 +428,12 @@ impl Store for SqliteStore {
     fn put_blobs(&mut self, blobs: &Blobs) -> Result<(), StoreError> {
         self.check_directory()?;
         let line = self.line.clone();
-        // With the row, since they may be large and the log is moved behind a row only.
+        // Blobs may be large, and the log is moved into the database only after the row was
+        // written.
         self.commit_row(&line, |conn| blob::put(conn, blobs))?;
-        self.joined.iter_mut().for_each(Joined::note_other);
+        if let Some(joined) = &mut self.joined {
+            joined.note_other();
+        }
         Ok(())
     }
 

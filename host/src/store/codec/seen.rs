@@ -1,5 +1,5 @@
-//! Messages as they lie in a bundle, of which nothing is made: that they can be decoded is found out, and how much room
-//! they will take then.
+//! Checks that messages in a bundle can be decoded, and computes how much memory they will take,
+//! without building them.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,10 +10,10 @@ use serde::{Deserialize, Deserializer};
 
 use strata_core::message::{Hop, Instruct, Message};
 
-/// What the counts of an `Arc` take.
+/// The size of an `Arc`'s reference counts.
 const COUNTS: usize = 16;
 
-/// A message.
+/// The sizes of a message's fields. Its fields are those of `Message`, in the same order.
 #[derive(Deserialize)]
 pub(super) struct Seen {
     id: Text,
@@ -28,7 +28,7 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// How many bytes it takes as a message.
+    /// Returns how many bytes of memory the decoded message takes.
     pub(super) fn room(&self) -> usize {
         let texts = [
             &self.id,
@@ -46,12 +46,12 @@ impl Seen {
     }
 }
 
-/// What one of many takes.
+/// Something whose decoded value takes memory.
 trait Item {
     fn room(&self) -> usize;
 }
 
-/// A text, by its bytes.
+/// A string, reduced to its length in bytes.
 struct Text(usize);
 
 impl Item for Text {
@@ -72,7 +72,7 @@ impl Item for (Text, List<Text>) {
     }
 }
 
-/// A list, by the room of its items.
+/// A list, reduced to the memory that its items take.
 struct List<T> {
     room: usize,
     items: PhantomData<T>,
@@ -88,7 +88,7 @@ impl<'de, T: Deserialize<'de> + Item> Deserialize<'de> for List<T> {
     }
 }
 
-/// Texts by their names.
+/// A map from strings to strings, reduced to the memory that they take.
 struct Map(usize);
 
 impl<'de> Deserialize<'de> for Map {
@@ -97,7 +97,7 @@ impl<'de> Deserialize<'de> for Map {
     }
 }
 
-/// Adds up what is in a list or in a map.
+/// Adds up the memory that the items of a list or a map take.
 struct Sum<T>(PhantomData<T>);
 
 impl<'de, T: Deserialize<'de> + Item> Visitor<'de> for Sum<T> {

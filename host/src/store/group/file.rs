@@ -1,12 +1,15 @@
-//! A shared log as a file: batches of entries, in two halves that are used in turn, and a link to it in each directory.
+//! The file format of a shared log: batches of entries, in two halves that are used alternately,
+//! and a link to the file in each directory.
 //!
-//! In front of the halves lies a page that begins with `MAGIC`: what begins otherwise is somebody else's, whatever its name.
-//! As long as nothing in the log is durable that may be zeros.
+//! Before the halves lies a page that begins with `MAGIC`. A file that begins otherwise is not
+//! ours, whatever its name is. While nothing in the log is durable, the page may hold zeros.
 //!
-//! A batch begins at a multiple of `PAGE_BYTES`, so that no write touches a page that has something to keep: its
-//! checksum (4 bytes), its length without this head (4), its generation (8), then the entries, each with the team it
-//! is of (8), its length (4) and its bytes; all numbers little-endian. A half holds the batches of one generation, from
-//! its beginning; what does not check, or is of another, ends it. Generation `g` lies in half `g % 2`.
+//! A batch begins at a multiple of `PAGE_BYTES`, so that no write touches a page with data to keep.
+//! It consists of its checksum (4 bytes), its length without this header (4), its generation (8),
+//! and the entries. Each entry is the number of its team (8), its length (4) and its bytes. All
+//! numbers are little-endian. A half holds the batches of one generation, from its beginning. A
+//! batch with a wrong checksum or of another generation ends it. Generation `g` lies in half `g %
+//! 2`.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -16,33 +19,34 @@ use std::path::{Path, PathBuf};
 use crate::store::codec;
 use crate::store::error::StoreError;
 
-/// What the name of a link begins with; the team's number follows, in hexadecimal digits.
+/// The prefix of a link's name. The team's number follows, in hexadecimal digits.
 const LINK: &str = "team.shared-log-";
 
-/// What a log begins with.
+/// The first bytes of a log.
 const MAGIC: [u8; 8] = *b"STRTLOG1";
 
-/// How much a half holds. Each team syncs its own log once in a half.
+/// The size of a half. Each team syncs its own log once per half.
 const HALF_BYTES: u64 = 32 << 20;
-/// What is larger is not worth being copied: its team syncs its own log.
+/// Larger entries are not worth copying: their teams sync their own logs.
 pub(super) const MAX_ENTRY_BYTES: usize = 256 << 10;
-/// How much is written at once, so that nobody waits for long for what others write.
+/// The maximum size of a batch, so that no team waits long for the data of others.
 pub(super) const MAX_BATCH_BYTES: usize = 4 << 20;
 
 const PAGE_BYTES: usize = 4096;
 const HEAD_BYTES: usize = 16;
 
-/// How much room is made at once; as in the log of a database, a sync is quicker within room that is there.
+/// How much space is filled with zeros at once. As in the log of a database, a sync within
+/// allocated space is faster.
 const AHEAD_BYTES: u64 = 512 << 10;
 
-/// A log that is written to.
+/// A log that is open for writing.
 #[derive(Debug)]
 pub(super) struct LogFile {
     file: File,
     generation: u64,
-    /// Where the next batch begins, in its half.
+    /// The offset of the next batch in its half.
     end: u64,
-    /// How much room was made in each half.
+    /// How many bytes have been allocated in each half.
     room: [u64; 2],
 }
 
@@ -59,7 +63,7 @@ pub(super) fn add(batch: &mut Vec<u8>, team: u64, entry: &[u8]) {
 impl LogFile {
     pub(super) fn create(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().write(true).create_new(true).open(path)?;
-        // It is durable with the first batch.
+        // It becomes durable with the first batch.
         file.write_all_at(&MAGIC, 0)?;
         Ok(Self {
             file,
@@ -69,7 +73,7 @@ impl LogFile {
         })
     }
 
-    /// Lets all further writing fail.
+    /// Makes all further writes fail.
     #[cfg(test)]
     pub(super) fn forbid_writing(&mut self, path: &Path) {
         self.file = File::open(path).unwrap();
@@ -79,23 +83,23 @@ impl LogFile {
         self.generation
     }
 
-    /// How many parts of its half are full.
+    /// Returns how much of the current half is used, in units of 1 / `parts`.
     pub(super) fn filled(&self, parts: u64) -> u64 {
         self.end * parts / HALF_BYTES
     }
 
-    /// Whether there is room for a batch in this half.
+    /// Whether a batch of this size fits into the current half.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
         self.end + bytes.next_multiple_of(PAGE_BYTES) as u64 <= HALF_BYTES
     }
 
-    /// Begins the other half, of which nothing is needed any more.
+    /// Switches to the other half. Nothing in it may be needed any more.
     pub(super) fn turn(&mut self) {
         self.generation += 1;
         self.end = 0;
     }
 
-    /// Writes a batch, durably.
+    /// Writes a batch and syncs it.
     pub(super) fn write(&mut self, batch: &mut Vec<u8>) -> io::Result<()> {
         let bytes = (batch.len() - HEAD_BYTES) as u32;
         batch[8..HEAD_BYTES].copy_from_slice(&self.generation.to_le_bytes());
@@ -118,14 +122,14 @@ impl LogFile {
     }
 }
 
-/// The way to a log from the directory of a team that writes to it, or did when it was cut off.
+/// The link to a log in the directory of a team that writes to it, or did so when it was killed.
 #[derive(Debug)]
 pub(in crate::store) struct Link {
     path: PathBuf,
     team: u64,
 }
 
-/// Where the link of a team lies.
+/// Returns the path of a team's link.
 pub(super) fn link(directory: &Path, team: u64) -> PathBuf {
     directory.join(format!("{LINK}{team:x}"))
 }
@@ -137,13 +141,13 @@ pub(in crate::store) fn is_link(name: &str) -> bool {
 
 fn team_of(name: &str) -> Option<u64> {
     let digits = name.strip_prefix(LINK)?;
-    // What is no way to write a number of ours is of somebody else.
+    // A number that is written in another way is not ours.
     u64::from_str_radix(digits, 16)
         .ok()
         .filter(|team| format!("{team:x}") == digits)
 }
 
-/// The links in a directory.
+/// Returns the links in a directory.
 pub(in crate::store) fn links(directory: &Path) -> Result<Vec<Link>, StoreError> {
     let fail = |e| StoreError::io(directory, "open", e);
     let mut links = Vec::new();
@@ -169,7 +173,7 @@ pub(in crate::store) fn links(directory: &Path) -> Result<Vec<Link>, StoreError>
     Ok(links)
 }
 
-/// Whether a file begins like a log, or has no beginning yet.
+/// Whether a file begins like a log, or with zeros.
 fn is_log(path: &Path) -> io::Result<bool> {
     let mut start = Vec::new();
     File::open(path)?
@@ -179,7 +183,7 @@ fn is_log(path: &Path) -> io::Result<bool> {
 }
 
 impl Link {
-    /// The error that there is something in it that cannot be.
+    /// Returns the error that the log has invalid content.
     pub(in crate::store) fn corrupt(&self, what: String) -> StoreError {
         StoreError::Corrupt {
             path: self.path.clone(),
@@ -187,18 +191,18 @@ impl Link {
         }
     }
 
-    /// Lets another directory have it, too.
+    /// Links the log into another directory as well.
     pub(in crate::store) fn put_into(&self, directory: &Path) -> Result<(), StoreError> {
         let new = link(directory, self.team);
         std::fs::hard_link(&self.path, &new).map_err(|e| StoreError::io(&new, "create", e))
     }
 
-    /// Removes it.
+    /// Removes the link.
     pub(in crate::store) fn remove(&self) -> Result<(), StoreError> {
         std::fs::remove_file(&self.path).map_err(|e| StoreError::io(&self.path, "remove", e))
     }
 
-    /// What the log has of the team, oldest first.
+    /// Returns the entries of the team, oldest first.
     pub(in crate::store) fn entries(&self) -> Result<Vec<Vec<u8>>, StoreError> {
         let read = || {
             let file = File::open(&self.path)?;
@@ -225,7 +229,7 @@ struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// The one that bytes begin with, if it was written to its end.
+    /// Returns the batch at the start of `bytes`, if it was written completely.
     fn first(bytes: &'a [u8]) -> Option<Self> {
         let (sum, rest) = bytes.split_first_chunk()?;
         let (length, rest) = rest.split_first_chunk()?;
@@ -239,13 +243,13 @@ impl<'a> Batch<'a> {
         })
     }
 
-    /// How many bytes it takes up.
+    /// Returns its size in the file, in bytes.
     fn room(&self) -> usize {
         (HEAD_BYTES + self.entries.len()).next_multiple_of(PAGE_BYTES)
     }
 }
 
-/// Where a half begins.
+/// Returns the offset of a half in the file.
 fn start_of(half: u64) -> u64 {
     PAGE_BYTES as u64 + half * HALF_BYTES
 }
@@ -257,7 +261,7 @@ fn read_half(mut file: &File, half: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The batches of a half: those of the generation that it begins with.
+/// Returns the batches of a half: those of the generation that it begins with.
 fn batches(half: &[u8]) -> impl Iterator<Item = Batch<'_>> {
     let mut next = Batch::first(half);
     let mut left = half;
@@ -269,7 +273,7 @@ fn batches(half: &[u8]) -> impl Iterator<Item = Batch<'_>> {
     })
 }
 
-/// The entries of a batch, each behind the team it is of.
+/// Returns the entries of a batch, each with the number of its team.
 fn entries(mut left: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
     std::iter::from_fn(move || {
         let (team, rest) = left.split_first_chunk()?;

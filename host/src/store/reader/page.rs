@@ -1,5 +1,5 @@
-//! A bundle of messages that was read and checked. It is unpacked when one of its messages is first asked for: before a run
-//! ends, hardly anybody looks again at what was said long ago.
+//! A bundle of messages that was read and checked. It is decoded when one of its messages is first
+//! needed, since old messages are rarely needed again during a run.
 
 use std::sync::{Arc, LazyLock};
 
@@ -11,19 +11,19 @@ use crate::store::codec::{self, Bundle, Damage};
 
 type Unpack = Box<dyn FnOnce() -> Vec<Arc<Message>> + Send>;
 
-/// Holds the bytes of a bundle, then its messages.
+/// Holds the bytes of a bundle, and its messages once they are decoded.
 #[derive(Debug)]
 pub(super) struct BundlePage {
     count: usize,
-    /// How many bytes the messages take.
+    /// How many bytes of memory the decoded messages take.
     pub room: u64,
-    /// How many they take now.
+    /// How many bytes they take now.
     pub weight: u64,
     messages: LazyLock<Vec<Arc<Message>>, Unpack>,
 }
 
 impl BundlePage {
-    /// Refuses what could not be unpacked.
+    /// Verifies a bundle. Fails if it could not be decoded later.
     pub(super) fn checked(bundle: Bundle, body: Body) -> Result<Self, Damage> {
         let count = bundle.messages;
         let room = codec::check_messages(body.verified(&[bundle.n, i64::from(count)])?, count)?;

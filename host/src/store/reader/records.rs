@@ -1,23 +1,61 @@
-//! The events that lead to the newest state, however many there are and whatever is pruned meanwhile.
+//! Reads the events that lead to the newest state in batches, however many there are, even if some
+//! are pruned meanwhile.
+
+use std::iter::from_fn;
 
 use super::Reader;
 use crate::store::lineage::{Path, Row};
-use crate::store::{Record, StoreError, each};
+use crate::store::{Record, StoreError};
+
+/// How many records `each` reads into memory at once.
+pub(crate) const PIECE: usize = 1024;
+
+/// Returns an iterator over all records after a position, which are read in batches by `read`.
+///
+/// `read` takes a position and a limit, and returns at most that many records after the position, and the position of
+/// the last of them. Fewer records than the limit mean that there are no more.
+pub(crate) fn each<'a>(
+    mut from: u64,
+    read: impl Fn(u64, usize) -> Result<(Vec<Record>, u64), StoreError> + 'a,
+) -> impl Iterator<Item = Result<Record, StoreError>> + 'a {
+    let mut batch = Vec::new().into_iter();
+    let mut is_over = false;
+    from_fn(move || {
+        if let Some(record) = batch.next() {
+            return Some(Ok(record));
+        }
+        if is_over {
+            return None;
+        }
+        match read(from, PIECE) {
+            Ok((records, last)) => {
+                is_over = records.len() < PIECE;
+                from = last;
+                batch = records.into_iter();
+                batch.next().map(Ok)
+            }
+            Err(error) => {
+                is_over = true;
+                Some(Err(error))
+            }
+        }
+    })
+}
 
 impl Reader {
-    /// At most `limit` events of those that lead to the newest state of the lineage that is read and were not
-    /// dropped, oldest first, without the first `from`.
+    /// Returns at most `limit` events, oldest first, after skipping the first `from`. They are
+    /// those that lead to the newest state of the lineage that is read and were not dropped.
     pub fn records(&self, from: u64, limit: usize) -> Result<Vec<Record>, StoreError> {
         self.steadily(|reader| reader.records_now(from, limit))
     }
 
-    /// The same, one by one to the last, of those after a place on the path.
+    /// Returns an iterator over all of these events after a position.
     pub fn all(&self, place: u64) -> impl Iterator<Item = Result<Record, StoreError>> {
         each(place, |place, limit| self.after(place, limit))
     }
 
-    /// At most `limit` of them after a place on the path, and the place of the last. Who goes on from there passes over
-    /// none, whatever is pruned meanwhile.
+    /// Returns at most `limit` of these events after a position, and the position of the last one.
+    /// Continuing from there skips no event, even if some are pruned meanwhile.
     pub fn after(&self, place: u64, limit: usize) -> Result<(Vec<Record>, u64), StoreError> {
         self.steadily(|reader| {
             let _same = reader.stand_still()?;
@@ -60,7 +98,8 @@ impl Reader {
         Ok(Vec::new())
     }
 
-    /// The places on a path whose events were not dropped: first and last of each row of them.
+    /// Returns the ranges of positions on a path whose events were not dropped: the first and the
+    /// last of each.
     fn there(&self, path: &Path, end: i64) -> Result<Vec<(i64, i64)>, StoreError> {
         let gaps = self.gaps_on(path)?;
         let firsts = [1].into_iter().chain(gaps.iter().map(|gap| gap.last + 1));

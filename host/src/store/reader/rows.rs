@@ -1,4 +1,5 @@
-//! Single rows and stretches of them: events, gaps, the definition. Whatever is read is verified.
+//! Reads single rows and ranges of them: events, gaps, the definition. Whatever is read is
+//! verified.
 
 use std::collections::BTreeSet;
 
@@ -15,10 +16,10 @@ use crate::store::{Record, SavedDefinition, schema};
 /// The columns of an event, in the order in which `record` reads them.
 const EVENT: &str = "n, line, lines, time_ms, marks, sum, body";
 
-/// No run tells more lines than this.
+/// The largest number of a public line that is accepted.
 const MAX_LINE: u64 = 1 << 62;
 
-/// Events that were dropped, by their places.
+/// A range of events that were dropped, by their positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) struct Gap {
     pub first: i64,
@@ -28,12 +29,13 @@ pub(in crate::store) struct Gap {
 }
 
 impl Reader {
-    /// How many own events of a lineage lie between two places, these included, and how much they and the snapshots
-    /// after them weigh.
+    /// Returns how many events a lineage itself has from position `first` to `last`, and the size
+    /// in bytes of these events and of the snapshots after them.
     pub(in crate::store) fn weight_between(
         &self,
         lineage: i64,
-        (first, last): (i64, i64),
+        first: i64,
+        last: i64,
     ) -> Result<(u64, u64), StoreError> {
         let range = [key(lineage, first), key(lineage, last)];
         let weigh = |table: &str| -> Result<(i64, i64), StoreError> {
@@ -49,7 +51,7 @@ impl Reader {
         Ok((events as u64, (weight + snapshots) as u64))
     }
 
-    /// The events on a path from the first to the last of these places, without a gap.
+    /// Returns the events on a path from position `first` to `last`. Fails if one is missing.
     pub(in crate::store) fn range(
         &self,
         path: &Path,
@@ -82,7 +84,7 @@ impl Reader {
         Ok(found)
     }
 
-    /// The own events of a lineage that concern checkpoints, with their places.
+    /// Returns the events of a lineage itself that concern checkpoints, with their positions.
     pub(super) fn marking(&self, lineage: i64) -> Result<Vec<(u64, Record)>, StoreError> {
         let marking = self.select("AND marks = 1", keys(lineage))?;
         Ok(marking
@@ -91,7 +93,7 @@ impl Reader {
             .collect())
     }
 
-    /// The same, of those after a place.
+    /// Returns those after a position.
     pub(in crate::store) fn marking_after(
         &self,
         lineage: i64,
@@ -100,7 +102,8 @@ impl Reader {
         self.select("AND marks = 1", (key(lineage, at + 1), keys(lineage).1))
     }
 
-    /// The files that the own events of a lineage speak of, but those at places that are gone.
+    /// Returns the digests of all files that events of a lineage itself refer to, except events at
+    /// positions that are gone.
     pub(in crate::store) fn files_of(
         &self,
         lineage: i64,
@@ -121,7 +124,7 @@ impl Reader {
         Ok(found)
     }
 
-    /// Events by their keys, with their places.
+    /// Returns the events in a range of keys that fulfil an SQL condition, with their positions.
     fn select(&self, condition: &str, keys: (i64, i64)) -> Result<Vec<(i64, Record)>, StoreError> {
         let mut found = Vec::new();
         self.each(condition, keys, |at, record| {
@@ -131,29 +134,33 @@ impl Reader {
         Ok(found)
     }
 
-    /// The same, one after the other.
+    /// Passes the events in a range of keys that fulfil an SQL condition to `take`, with their
+    /// positions.
     fn each(
         &self,
         condition: &str,
-        (first, last): (i64, i64),
+        keys: (i64, i64),
         mut take: impl FnMut(i64, Record) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         let sql =
             format!("SELECT {EVENT} FROM event WHERE n BETWEEN ?1 AND ?2 {condition} ORDER BY n");
         let mut statement = self.prepare(&sql)?;
-        let rows = statement.query_map(params![first, last], |row| Ok((row.get(0)?, record(row)?)));
+        let rows = statement.query_map(params![keys.0, keys.1], |row| {
+            Ok((row.get(0)?, record(row)?))
+        });
         for row in rows.map_err(|e| self.error("read", e))? {
-            let (n, record): (i64, Result<Record, Damage>) =
-                row.map_err(|e| self.error("read", e))?;
+            let (n, record) = row.map_err(|e| self.error("read", e))?;
+            let at = place(n);
             take(
-                place(n),
-                record.map_err(|e| self.damaged(&format!("event {}", place(n)), e))?,
+                at,
+                record.map_err(|e| self.damaged(&format!("event {at}"), e))?,
             )?;
         }
         Ok(())
     }
 
-    /// A lineage with the events after the last that its row tells of. That one has to be there.
+    /// Returns a lineage including the events that were appended after its row was written. Fails
+    /// if the last event that the row knows is missing.
     pub(in crate::store) fn with_newest(&self, row: Row) -> Result<Row, StoreError> {
         let mut statement = self.prepare(&format!(
             "SELECT {EVENT} FROM event WHERE n BETWEEN ?1 AND ?2 ORDER BY n"
@@ -163,7 +170,7 @@ impl Reader {
         let read = |row: &SqlRow<'_>| {
             Ok((
                 place(row.get(0)?),
-                row.get(5)?,
+                row.get::<_, u32>(5)?,
                 row.get_ref(6)?.as_blob()?.len(),
                 record(row)?,
             ))
@@ -177,8 +184,7 @@ impl Reader {
             ..row.clone()
         };
         for found in rows {
-            let (at, sum, weight, record): (i64, u32, usize, Result<Record, Damage>) =
-                found.map_err(|e| self.error("read", e))?;
+            let (at, sum, weight, record) = found.map_err(|e| self.error("read", e))?;
             if at != newest.events + 1 {
                 return Err(self.corrupt(format!("event {} is missing", newest.events + 1)));
             }
@@ -197,20 +203,20 @@ impl Reader {
         }
     }
 
-    /// What was dropped of a lineage's own events, in order.
+    /// Returns the gaps in a lineage itself, in order.
     pub(in crate::store) fn gaps(&self, lineage: i64) -> Result<Vec<Gap>, StoreError> {
         let mut statement = self
             .prepare("SELECT n, last, step, sum FROM gap WHERE n BETWEEN ?1 AND ?2 ORDER BY n")?;
         let (first, last) = keys(lineage);
-        let read = |row: &SqlRow<'_>| -> rusqlite::Result<((i64, i64, i64), u32)> {
-            Ok(((row.get(0)?, row.get(1)?, row.get(2)?), row.get(3)?))
+        let read = |row: &SqlRow<'_>| -> rusqlite::Result<([i64; 3], u32)> {
+            Ok(([row.get(0)?, row.get(1)?, row.get(2)?], row.get(3)?))
         };
         let rows = statement
             .query_map([first, last], read)
             .map_err(|e| self.error("read", e))?;
         let mut gaps = Vec::new();
         for row in rows {
-            let ((n, last, step), sum) = row.map_err(|e| self.error("read", e))?;
+            let ([n, last, step], sum) = row.map_err(|e| self.error("read", e))?;
             codec::verify(sum, &[n, last, step], &[])
                 .map_err(|e| self.damaged("what was dropped of it", e))?;
             let first = place(n);
@@ -222,7 +228,7 @@ impl Reader {
         Ok(gaps)
     }
 
-    /// What was dropped along a path, in order.
+    /// Returns the gaps along a path, in order.
     pub(super) fn gaps_on(&self, path: &Path) -> Result<Vec<Gap>, StoreError> {
         let mut all = Vec::new();
         for piece in path {
@@ -235,8 +241,8 @@ impl Reader {
         Ok(all)
     }
 
-    /// How many changes were recorded: events of all lineages, and what else must not be lost. And whether more is in a
-    /// log that has to be there.
+    /// Returns how many changes were recorded: events of all lineages, and other changes that must
+    /// not be lost. Also returns whether there must be a log with further changes.
     pub(in crate::store) fn changes(&self) -> Result<(u64, bool), StoreError> {
         let _same = self.stand_still()?;
         let events: i64 = self
@@ -287,10 +293,14 @@ impl Reader {
     }
 }
 
-/// An event with what is stored beside it, if its checksum holds.
+/// Decodes an event and what is stored with it, if the checksum matches.
 fn record(row: &SqlRow<'_>) -> rusqlite::Result<Result<Record, Damage>> {
-    let (n, line, lines): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
-    let (time_ms, marks, sum): (i64, i64, u32) = (row.get(3)?, row.get(4)?, row.get(5)?);
+    let n: i64 = row.get(0)?;
+    let line: i64 = row.get(1)?;
+    let lines: i64 = row.get(2)?;
+    let time_ms: i64 = row.get(3)?;
+    let marks: i64 = row.get(4)?;
+    let sum: u32 = row.get(5)?;
     let body = row.get_ref(6)?.as_blob()?;
     let numbers = [n, line, lines, time_ms, marks];
     let event = codec::verify(sum, &numbers, body).and_then(|()| {
@@ -308,7 +318,8 @@ fn record(row: &SqlRow<'_>) -> rusqlite::Result<Result<Record, Damage>> {
     Ok(event)
 }
 
-/// The number of a public line; there is room behind it for all that follow.
+/// Returns the number of a public line, if it is in range: the numbers of all later lines have to
+/// fit as well.
 pub(in crate::store) fn number(line: i64) -> Result<u64, Damage> {
     u64::try_from(line)
         .ok()
@@ -316,7 +327,7 @@ pub(in crate::store) fn number(line: i64) -> Result<u64, Damage> {
         .ok_or(Damage::Numbers)
 }
 
-/// What the checksum of a definition covers.
+/// Returns the bytes that the checksum of a definition covers.
 pub(in crate::store) fn definition_bytes(parts: [&str; 4]) -> String {
     parts.join("\0")
 }

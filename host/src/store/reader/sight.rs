@@ -1,4 +1,5 @@
-//! Opening a database without its lock, and what is seen of whoever writes it meanwhile.
+//! Opens a database without holding its lock, and keeps reads consistent while another process
+//! writes it.
 
 use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
@@ -12,33 +13,34 @@ use crate::store::directory::{Directory, LOG};
 use crate::store::error::StoreError;
 use crate::store::{file, schema};
 
-/// How often it is looked again because somebody else began or ended to write while it was read.
+/// How often a read is repeated because another process started or stopped writing meanwhile.
 const LOOKS: usize = 8;
 
-/// What a reader sees of a writer.
+/// What a reader sees of a concurrent writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sight {
     /// Each commit, once it is complete.
     Commits,
-    /// Nothing: the file as it lay there when nobody was writing it.
+    /// Nothing: the file is read as if it never changed. The state of the file tells whether that
+    /// is still true.
     Still(Glance),
 }
 
-/// How a database lay there.
+/// The state of a database file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Glance {
-    /// Its place on the disk.
+    /// The device and the inode, which identify the file.
     place: (u64, u64),
-    /// What changes when it is written: its size, and when that was.
+    /// The size and the modification time, which change when the file is written.
     written: (u64, i64, i64),
-    /// Whether there is something in the log beside it.
+    /// Whether there is a log beside it that is not empty.
     has_log: bool,
 }
 
 impl Glance {
-    /// None where none can be looked at.
+    /// Returns the current state, or `None` if it cannot be read.
     fn at(path: &Path) -> Option<Self> {
-        // The log first: it is removed after the database was written.
+        // The log comes first: it is removed after the database was written.
         let has_log = has_log(path);
         let meta = std::fs::metadata(path).ok()?;
         let written = (meta.size(), meta.mtime(), meta.mtime_nsec());
@@ -51,21 +53,22 @@ impl Glance {
 }
 
 impl Reader {
-    /// Opens the database of a directory, which another process may be writing. Nothing is created or changed.
+    /// Opens the database of a directory, which another process may be writing. Creates and changes
+    /// nothing.
     pub fn open(directory: &Directory) -> Result<Self, StoreError> {
         file::require_files(directory.path())?;
         let path = directory.database();
         schema::recognise(&path)?;
         let reader = Self::look(path)?;
-        // Rows that a damaged page has lost would be missed by nobody.
+        // Otherwise, the loss of rows on a damaged page could go unnoticed.
         reader.steadily(check_pages)?;
         reader.steadily(|reader| reader.check_complete().map(drop))?;
         Ok(reader)
     }
 
     fn look(path: PathBuf) -> Result<Self, StoreError> {
-        // Without a log beside it the file is complete, and reading it needs neither locks nor files beside it, which
-        // SQLite would otherwise create.
+        // Without a log the file is complete. Reading it as immutable then avoids locks, and files
+        // beside it that SQLite would otherwise create.
         let sight = match Glance::at(&path) {
             Some(glance) if !glance.has_log => Sight::Still(glance),
             _ => Sight::Commits,
@@ -82,8 +85,8 @@ impl Reader {
         Ok(Self { sight, ..reader })
     }
 
-    /// Reads something. A writer that started after we had looked may change the file under our eyes, and we would go on
-    /// seeing it as it was: then we look again.
+    /// Calls `read`. If another process starts to write an immutable file meanwhile, SQLite may
+    /// read a mix of old and new pages. Then the database is opened again, and `read` is repeated.
     pub(in crate::store) fn steadily<T>(
         &self,
         read: impl Fn(&Self) -> Result<T, StoreError>,
@@ -105,8 +108,8 @@ impl Reader {
         read(again.as_ref().unwrap_or(self))
     }
 
-    /// Whether the database is not as it lay there any more. Another file in its place is another database, and this one
-    /// is read to its end.
+    /// Whether the file was written since it was opened as immutable. Another file with its name is
+    /// another database; the open one can still be read.
     fn is_past(&self) -> bool {
         let Sight::Still(then) = self.sight else {
             return false;
@@ -115,12 +118,12 @@ impl Reader {
     }
 }
 
-/// Whether there is something in a write-ahead log beside a database.
+/// Whether there is a write-ahead log beside a database that is not empty.
 fn has_log(path: &Path) -> bool {
     std::fs::metadata(path.with_file_name(LOG)).is_ok_and(|log| log.len() > 0)
 }
 
-/// A path as SQLite takes it with options.
+/// Returns a path as a URI, in which SQLite takes options.
 fn uri(path: &Path, sight: Sight) -> String {
     let mut uri = String::from("file:");
     for byte in path.as_os_str().as_bytes() {
@@ -165,13 +168,13 @@ mod tests {
         for n in 1..4 {
             store.append(&more, Durability::Process).unwrap();
             assert_eq!([found(&before), found(&begun)], [60 + 20 * n; 2]);
-            // And when there is no log any more.
+            // And when the log is gone again.
             drop(store);
             assert_eq!([found(&before), found(&begun)], [60 + 20 * n; 2]);
             store = directory.open().unwrap().store;
         }
         drop(store);
-        // What is made in its place is another team.
+        // What is created with the same name is another team.
         drop(
             directory
                 .create(Replace::Unfinished, &end, &script::definition())

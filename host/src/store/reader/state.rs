@@ -1,5 +1,5 @@
-//! Saved states: which is the newest on a path, and putting one together from its row and its bundles. Whatever is read
-//! is verified.
+//! Reads saved states: finds the newest snapshot on a path, and assembles the state from its row
+//! and its bundles. Whatever is read is verified.
 
 use std::sync::{Arc, LazyLock};
 
@@ -15,10 +15,10 @@ use crate::store::codec::{self, Bundle, Damage};
 use crate::store::error::StoreError;
 use crate::store::lineage::{FIRST, Path, Piece, Row, key, place};
 
-/// So many bundles are checked sooner than threads are started.
+/// With fewer bundles, checking them takes less time than using other threads.
 const WORTH_THREADS: usize = 4;
 
-/// The threads that check bundles, where there can be any.
+/// The threads that check bundles, or `None` if they cannot be started.
 static POOL: LazyLock<Option<ThreadPool>> = LazyLock::new(|| {
     let pool = ThreadPoolBuilder::new()
         .thread_name(|n| format!("reader {n}"))
@@ -27,30 +27,30 @@ static POOL: LazyLock<Option<ThreadPool>> = LazyLock::new(|| {
         .ok()
 });
 
-/// What the messages of a state may take in memory once all were asked for, in bytes; and how many times as much as in the
-/// file, where that is more.
+/// The limit for the memory that the messages of a state take once they are decoded, in bytes; and
+/// the factor by which they may be larger than in the file, if that allows more.
 const ROOM_BYTES: u64 = 1 << 30;
 const MOST_GROWTH: u64 = 64;
 
-/// What is known of a snapshot without reading it.
+/// A snapshot's description, without its state.
 #[derive(Clone, Debug)]
 pub(in crate::store) struct Outline {
     /// Its key.
     pub n: i64,
-    /// How many bytes it has beside its bundles.
+    /// Its size in bytes, without its bundles.
     pub weight: u64,
-    /// Where its settled messages are.
+    /// The bundles with its settled messages.
     pub bundles: Vec<Bundle>,
 }
 
-/// What a row holds, as it was read.
+/// A blob as it was read from a row, with its checksum.
 pub(super) struct Body {
     sum: u32,
     pub(super) bytes: Vec<u8>,
 }
 
 impl Reader {
-    /// The state the run started from.
+    /// Returns the state that the run started from.
     pub(in crate::store) fn base(&self) -> Result<Environment, StoreError> {
         Ok(self
             .snapshot(&vec![Piece {
@@ -61,13 +61,13 @@ impl Reader {
             .1)
     }
 
-    /// The newest snapshot on a path, and its place.
+    /// Loads the newest snapshot on a path. Returns its position, too.
     pub(super) fn snapshot(&self, path: &Path) -> Result<(i64, Environment), StoreError> {
         let newest = self.newest_snapshot(path)?;
         let what = what(newest.n);
         let pages = self.pages(&newest.bundles, ROOM_BYTES)?;
         let settled = pages.iter().map(|page| page.count()).sum::<usize>();
-        let body = self.body(("snapshot", &what), newest.n)?;
+        let body = self.body("snapshot", &what, newest.n)?;
         let decoded = body.verified(&[newest.n]).and_then(codec::decode_snapshot);
         let (rest, env) = decoded.map_err(|e| self.damaged(&what, e))?;
         let env = Environment {
@@ -81,8 +81,9 @@ impl Reader {
         Ok((place(newest.n), env))
     }
 
-    /// The messages of bundles. Checking them is most of what a load takes: all processors do it, while this thread
-    /// reads. A few are not worth other threads, and there may be none.
+    /// Reads the messages of bundles. Checking them takes most of the time of a load, so all
+    /// processors do it while this thread reads. For a few bundles that is not worth it, and there
+    /// may be no other threads.
     fn pages(&self, bundles: &[Bundle], limit: u64) -> Result<Vec<Arc<dyn Page>>, StoreError> {
         let pool = if bundles.len() < WORTH_THREADS {
             None
@@ -90,7 +91,8 @@ impl Reader {
             POOL.as_ref()
         };
         let pages = self.checked(bundles, pool)?;
-        let sum = |of: fn(&BundlePage) -> u64| pages.iter().map(of).fold(0, u64::saturating_add);
+        let sum =
+            |bytes: fn(&BundlePage) -> u64| pages.iter().map(bytes).fold(0, u64::saturating_add);
         let (room, weight) = (sum(|page| page.room), sum(|page| page.weight));
         if room > limit.max(weight.saturating_mul(MOST_GROWTH)) {
             let room = room >> 20;
@@ -110,7 +112,7 @@ impl Reader {
         pool: Option<&ThreadPool>,
     ) -> Result<Vec<BundlePage>, StoreError> {
         let what = |bundle: &Bundle| format!("bundle {} of messages", bundle.n);
-        let read = |bundle: &Bundle| self.body(("bundle", &what(bundle)), bundle.n);
+        let read = |bundle: &Bundle| self.body("bundle", &what(bundle), bundle.n);
         let damaged = |bundle: &Bundle, damage: Damage| self.damaged(&what(bundle), damage);
         let Some(pool) = pool else {
             let page = |bundle: &Bundle| {
@@ -122,14 +124,11 @@ impl Reader {
         let mut pages: Vec<Option<Result<BundlePage, Damage>>> =
             bundles.iter().map(|_| None).collect();
         pool.in_place_scope(|scope| {
-            bundles
-                .iter()
-                .zip(&mut pages)
-                .try_for_each(|(bundle, page)| {
-                    let body = read(bundle)?;
-                    scope.spawn(move |_| *page = Some(BundlePage::checked(*bundle, body)));
-                    Ok(())
-                })
+            for (bundle, page) in bundles.iter().zip(&mut pages) {
+                let body = read(bundle)?;
+                scope.spawn(move |_| *page = Some(BundlePage::checked(*bundle, body)));
+            }
+            Ok(())
         })?;
         let pages = bundles.iter().zip(pages.into_iter().flatten());
         pages
@@ -137,8 +136,8 @@ impl Reader {
             .collect()
     }
 
-    /// What a row of a table holds.
-    fn body(&self, (table, what): (&str, &str), n: i64) -> Result<Body, StoreError> {
+    /// Reads the blob in a row of a table. Errors name it `what`.
+    fn body(&self, table: &str, what: &str, n: i64) -> Result<Body, StoreError> {
         let mut statement = self.prepare(&format!("SELECT sum, body FROM {table} WHERE n = ?1"))?;
         let read = |row: &SqlRow<'_>| {
             Ok(Body {
@@ -153,10 +152,10 @@ impl Reader {
         found.ok_or_else(|| self.corrupt(format!("{what} is missing")))
     }
 
-    /// The newest snapshot on a path.
+    /// Returns the newest snapshot on a path.
     pub(in crate::store) fn newest_snapshot(&self, path: &Path) -> Result<Outline, StoreError> {
         for piece in path.iter().rev() {
-            // The state before the first event of all is one, too.
+            // The state before the very first event counts, too.
             let first = if piece.lineage == FIRST {
                 0
             } else {
@@ -170,7 +169,8 @@ impl Reader {
         Err(self.corrupt("the state it starts from is missing".into()))
     }
 
-    /// The place of the first snapshot on a path after an event: where events were dropped, it stands for them.
+    /// Returns the position of the first snapshot on a path after an event. If events were dropped,
+    /// it replaces them.
     pub(super) fn snapshot_after(&self, path: &Path, at: i64) -> Result<i64, StoreError> {
         for piece in path.iter().filter(|piece| piece.until > at) {
             let keys = (
@@ -184,18 +184,20 @@ impl Reader {
         Err(self.corrupt(format!("the state that stands for event {at} is missing")))
     }
 
-    /// All snapshots.
+    /// Returns all snapshots.
     pub(in crate::store) fn snapshots(&self) -> Result<Vec<Outline>, StoreError> {
         self.outlines((0, i64::MAX), "ASC")
     }
 
-    fn outlines(&self, (first, last): (i64, i64), order: &str) -> Result<Vec<Outline>, StoreError> {
+    fn outlines(&self, keys: (i64, i64), order: &str) -> Result<Vec<Outline>, StoreError> {
         let sql = format!(
             "SELECT n, length(body), bundles_sum, bundles FROM snapshot WHERE n BETWEEN ?1 AND ?2 ORDER BY n {order}"
         );
         let mut statement = self.prepare(&sql)?;
         let outline = |row: &SqlRow<'_>| {
-            let (n, weight, sum): (i64, i64, u32) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            let n: i64 = row.get(0)?;
+            let weight: i64 = row.get(1)?;
+            let sum: u32 = row.get(2)?;
             let list = row.get_ref(3)?.as_blob()?;
             let bundles = codec::verify(sum, &[n], list).and_then(|()| codec::decode_bundles(list));
             Ok((
@@ -208,7 +210,7 @@ impl Reader {
             ))
         };
         let rows = statement
-            .query_map([first, last], outline)
+            .query_map([keys.0, keys.1], outline)
             .map_err(|e| self.error("read", e))?;
         let verified = |row: rusqlite::Result<(i64, Result<Outline, Damage>)>| {
             let (n, outline) = row.map_err(|e| self.error("read", e))?;
@@ -217,7 +219,7 @@ impl Reader {
         rows.map(verified).collect()
     }
 
-    /// How much the events of a lineage weigh that come after the newest snapshot on its path.
+    /// Returns the size of a lineage's events after the newest snapshot on its path, in bytes.
     pub(in crate::store) fn weight_since_snapshot(&self, line: &Row) -> Result<i64, StoreError> {
         let path = self.path(line, line.events)?;
         let at = place(self.newest_snapshot(&path)?.n);
@@ -240,13 +242,13 @@ impl Reader {
 }
 
 impl Body {
-    /// Its bytes, if they are what was written under these numbers.
+    /// Returns the bytes, if the checksum of them and of these numbers matches.
     pub(super) fn verified(&self, numbers: &[i64]) -> Result<&[u8], Damage> {
         codec::verify(self.sum, numbers, &self.bytes).map(|()| self.bytes.as_slice())
     }
 }
 
-/// How messages call a snapshot.
+/// Returns the description of a snapshot in messages.
 fn what(n: i64) -> String {
     format!("the snapshot after event {}", place(n))
 }
@@ -298,7 +300,7 @@ mod tests {
     fn messages_that_would_take_far_more_room_than_their_file_are_refused() {
         let (_temp, directory, ..) = saved(60);
         let conn = rusqlite::Connection::open(directory.database()).unwrap();
-        // One message, whose recipients have a million empty names.
+        // One message with a million recipients, all of them empty strings.
         let (count, body) = codec::encode_messages(&mut [Arc::new(crowd(1_000_000))].iter());
         assert!(count == 1 && body.len() < 8 << 10, "{}", body.len());
         let bundles = [1, 2].map(|n| Bundle { n, messages: 1 });

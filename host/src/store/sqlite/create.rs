@@ -1,4 +1,5 @@
-//! A database in the making: it appears under its name when it is complete, where nothing is left of one before it.
+//! Creates a database. It gets its final name when it is complete and nothing is left of a previous
+//! one.
 
 use std::fs::File;
 use std::path::Path;
@@ -12,21 +13,21 @@ use super::write::{begin_log, fill};
 use crate::blob::Blobs;
 use crate::store::directory::{BESIDE, DATABASE};
 use crate::store::error::StoreError;
-use crate::store::group::{Link, links};
+use crate::store::group::links;
 use crate::store::lock::Lock;
 use crate::store::progress::ProgressFile;
 use crate::store::{SavedDefinition, file};
 
-/// The database in the making.
+/// The name of a database that is not complete yet.
 pub(in crate::store) const NEW_DATABASE: &str = ".team.db.new";
 
 impl SqliteStore {
-    /// Creates a database whose run starts from `base`, with the bytes of files. It appears under its name when it is
-    /// complete.
+    /// Creates a database whose run starts from `base`, with the bytes of files.
     pub(in crate::store) fn create(
         lock: Lock,
         directory: &Path,
-        (base, definition): (&Environment, &SavedDefinition),
+        base: &Environment,
+        definition: &SavedDefinition,
         blobs: &Blobs,
     ) -> Result<Self, StoreError> {
         let (new, path) = (directory.join(NEW_DATABASE), directory.join(DATABASE));
@@ -36,14 +37,15 @@ impl SqliteStore {
         fill(&conn, base, definition, blobs).map_err(fail)?;
         conn.close().map_err(|(_, e)| fail(e))?;
         clear(directory)?;
-        // Before the database, which expects a log from its first moment.
+        // The progress file comes first, since the database expects a log as soon as it has its
+        // name.
         ProgressFile::create(directory)?;
         let publish = || {
             File::open(&new)?.sync_all()?;
             std::fs::rename(&new, &path)
         };
         publish().map_err(|e| StoreError::io(&path, "create", e))?;
-        // The name is durable with the first full append, before which there is nothing to be lost.
+        // The name becomes durable with the first full append. Nothing can be lost before that.
         let store = Self::open(lock, directory)?;
         store.progress.begin()?;
         begin_log(&store.reader.conn).map_err(fail)?;
@@ -51,11 +53,14 @@ impl SqliteStore {
     }
 }
 
-/// Removes, durably, what a database left that lay here before, and is here no more: SQLite would take its log for that
-/// of the next one, and we what a shared log has of its team.
+/// Removes the files that a previous database left behind, and syncs the directory. Otherwise,
+/// SQLite would take the old log for that of the new database, and events of the old team would be
+/// restored from a shared log.
 fn clear(directory: &Path) -> Result<(), StoreError> {
     let links = links(directory)?;
-    links.iter().try_for_each(Link::remove)?;
+    for link in &links {
+        link.remove()?;
+    }
     let mut is_clear = links.is_empty();
     for path in BESIDE.map(|name| directory.join(name)) {
         is_clear &= !path.exists();

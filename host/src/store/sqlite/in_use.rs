@@ -1,7 +1,8 @@
-//! How the database says that a log belongs to it, and how the log is moved into it.
+//! Marks in the database whether a log belongs to it, and moves the log into it.
 //!
-//! `log.expected` is 1 in the database itself for as long as a log is in use, and the first change in the log sets it to
-//! 0. So a database that lost its log says so, and one into which any program moved the log as a whole does not.
+//! `log.expected` is 1 in the database file itself as long as a log is in use, and the first change
+//! in the log sets it to 0. So a database that lost its log is noticed, and one into which any
+//! program moved the complete log is accepted.
 
 use rusqlite::Connection;
 
@@ -9,14 +10,14 @@ use super::SqliteStore;
 use crate::store::error::StoreError;
 use crate::store::schema;
 
-/// How the log is moved.
+/// How the log is moved: the mode of an SQLite checkpoint.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Move {
-    /// As far as no reader is in the way.
+    /// As far as it is possible without waiting for readers.
     Passive,
-    /// As a whole; readers are waited for.
+    /// Completely; waits for readers.
     Full,
-    /// The same, and its file is cut off.
+    /// Completely, and the log file is truncated.
     Truncate,
 }
 
@@ -30,19 +31,20 @@ impl Move {
     }
 }
 
-/// Says in the log whether the rest of the database is in a log that follows.
+/// Sets whether there must be a log with the rest of the database. The change itself is written to
+/// the log.
 fn expect(conn: &Connection, is_expected: bool) -> rusqlite::Result<()> {
     conn.prepare_cached("UPDATE log SET expected = ?1")?
         .execute([is_expected])
         .map(drop)
 }
 
-/// The first change in the log of a database that was just filled.
+/// Makes the first change in the log of a database that was just filled.
 pub(super) fn begin_first(conn: &Connection) -> rusqlite::Result<()> {
     expect(conn, false)
 }
 
-/// How many pages the log has.
+/// Returns how many pages the log has.
 pub(super) fn log_pages(conn: &Connection) -> rusqlite::Result<u32> {
     conn.query_row("PRAGMA wal_checkpoint(NOOP)", [], |row| {
         row.get::<_, i64>(1)
@@ -50,11 +52,14 @@ pub(super) fn log_pages(conn: &Connection) -> rusqlite::Result<u32> {
     .map(|pages| pages.max(0) as u32)
 }
 
-/// Moves the log into the database, which expects another one then. Gives whether all of it was moved.
+/// Moves the log into the database, which then expects another log. Returns whether all of it was
+/// moved.
 pub(super) fn move_log(conn: &Connection, how: Move) -> rusqlite::Result<bool> {
     expect(conn, true)?;
     let moved = conn.query_row(how.sql(), [], |row| {
-        let (busy, pages, moved): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        let busy: i64 = row.get(0)?;
+        let pages: i64 = row.get(1)?;
+        let moved: i64 = row.get(2)?;
         Ok(busy == 0 && pages == moved)
     });
     expect(conn, false)?;
@@ -62,28 +67,29 @@ pub(super) fn move_log(conn: &Connection, how: Move) -> rusqlite::Result<bool> {
 }
 
 impl SqliteStore {
-    /// Moves the log into the database once it has this many pages.
+    /// Sets the size at which the log is moved into the database, in pages.
     #[cfg(test)]
     pub(in crate::store) fn limit_log(&mut self, pages: u32) {
         self.log_pages = pages;
     }
 
-    /// How many pages the log has.
+    /// Returns how many pages the log has.
     #[cfg(test)]
     pub(in crate::store) fn log_length(&self) -> u32 {
         log_pages(&self.reader.conn).unwrap()
     }
 
-    /// Before the first change: sees to it that the loss of the log would be noticed.
+    /// Called before each change. At the first one, it makes sure that the loss of the log would be
+    /// noticed.
     pub(super) fn begin(&self) -> Result<(), StoreError> {
         if self.progress.is_begun() {
             return Ok(());
         }
-        // First, since whoever reads a database that expects a log looks for this.
+        // The progress file comes first, since readers of a database that expects a log require it.
         self.progress.begin()?;
         let conn = &self.reader.conn;
         let fail = |e| self.reader.error("write", e);
-        // An empty log has nothing that SQLite would have to sync before the database.
+        // With an empty log, SQLite has nothing to sync before the database.
         let is_new = log_pages(conn).map_err(fail)? == 0;
         let synchronous = if is_new {
             "off"

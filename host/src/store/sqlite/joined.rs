@@ -1,9 +1,11 @@
-//! A team that shares a log with others: what it hands over there, and how the next run takes that in.
+//! A team that shares a log with others: what it writes there, and how its next run restores that.
 //!
-//! The database has every event as soon as it is committed; what the log adds is that it survives a loss of power. An
-//! entry is events that follow each other in one lineage: its number (8 bytes), the place of the first (8), then for
-//! each its first public line (8), how many (4), its time (8), its length (4) and its bytes; numbers little-endian. Or, in
-//! place of a lineage, `KNOWN`, and what is known of `team.json`, as JSON.
+//! The database has every event as soon as it is committed; the shared log makes it survive a loss
+//! of power. An entry consists of successive events of one lineage: the key of the lineage (8
+//! bytes), the position of the first event (8), then for each event its first public line (8), the
+//! number of its lines (4), its time (8), its length (4) and its bytes. All numbers are
+//! little-endian. Alternatively, an entry is `KNOWN` in place of the lineage, followed by what is
+//! known of `team.json`, as JSON.
 
 #[cfg(test)]
 mod tests;
@@ -21,20 +23,21 @@ use crate::store::error::StoreError;
 use crate::store::group::{GroupLog, Link, Member, links};
 use crate::store::{Durability, Record, Store, codec};
 
-/// Says that an entry is about `team.json`.
+/// In place of the key of a lineage: marks an entry about `team.json`.
 const KNOWN: i64 = -1;
 
-/// How often a team commits together with others before it syncs its own log, about. Otherwise all of that would be left
-/// for when it is moved into the database, and the others would wait behind it.
+/// About how often a team commits together with others before it syncs its own log. Otherwise, all
+/// of that would have to be synced when the log is moved into the database, and the others would
+/// have to wait for it.
 const MAX_TOGETHER: u32 = 64;
 
-/// A team's part in a shared log.
+/// The membership of a team in a shared log.
 #[derive(Debug)]
 pub(super) struct Joined {
     member: Member,
-    /// The events since the last that are safe, on their way.
+    /// The encoded events that are not durable yet.
     entry: Vec<u8>,
-    /// Whether there is more that has to be safe than events.
+    /// Whether changes other than events have to be made durable as well.
     beside: bool,
     /// How often it committed together with others since it synced its own log.
     together: u32,
@@ -42,7 +45,7 @@ pub(super) struct Joined {
 
 impl Joined {
     pub(super) fn new(group: &GroupLog, directory: &Path) -> io::Result<Self> {
-        // The link lasts once the directory is synced, with the team's own log.
+        // The link becomes durable when the directory is synced, together with the team's own log.
         Ok(Self {
             member: group.join(directory)?,
             entry: Vec::new(),
@@ -51,21 +54,22 @@ impl Joined {
         })
     }
 
-    /// About so much, for each team in another way: those that do the same work do not move their logs, or sync them, at
-    /// the same moment, in which nobody would be left to go on.
+    /// Returns about `number`, but a different value for each member: so teams that do the same
+    /// work do not move or sync their logs at the same moment, at which no other team could
+    /// continue.
     fn about(&self, number: u32) -> u32 {
         const TURNS: u32 = 16;
         number * 3 / 4 + number / 2 * self.member.turn(TURNS.into()) as u32 / TURNS
     }
 
-    /// Something was committed that is no event.
+    /// Notes that something other than an event was committed.
     pub(super) fn note_other(&mut self) {
         self.beside = true;
         self.entry.clear();
     }
 
-    /// An event is about to be committed at a place in a lineage.
-    pub(super) fn note(&mut self, (lineage, at): (i64, i64), record: &Record, body: &[u8]) {
+    /// Adds an event that is about to be committed at a position in a lineage.
+    pub(super) fn note(&mut self, lineage: i64, at: i64, record: &Record, body: &[u8]) {
         if self.beside {
             return;
         }
@@ -80,8 +84,8 @@ impl Joined {
         self.entry.extend(body);
     }
 
-    /// Makes what was noted safe, and what is known of `team.json`. Gives whether it is; if not, the team's own log has to
-    /// be synced.
+    /// Makes the events that were added durable, and what is known of `team.json`. Returns whether
+    /// it has; if not, the team's own log has to be synced.
     pub(super) fn commit(&mut self, known: Option<&KnownFile>) -> bool {
         let is_safe = !self.beside
             && self.together < self.about(MAX_TOGETHER)
@@ -111,12 +115,12 @@ fn encoded(known: &KnownFile) -> Vec<u8> {
 }
 
 impl SqliteStore {
-    /// Lets full appends be made safe together with those of other teams, where that can be done.
+    /// Makes full appends durable together with those of other teams, if possible.
     pub fn join(&mut self, group: &GroupLog) {
         match Joined::new(group, &self.lock.path) {
             Ok(joined) => {
                 self.log_pages = joined.about(LOG_PAGES);
-                // The next sync is that of its own log, and of the names in the directory.
+                // The next full append syncs its own log and the directory.
                 (self.joined, self.log) = (Some(joined), None);
             }
             Err(error) => {
@@ -128,8 +132,8 @@ impl SqliteStore {
         }
     }
 
-    /// Takes in what a shared log has of this team, whose last run was cut off. Without a loss of power the database has
-    /// it already.
+    /// Restores from shared logs what they have of this team, if its last run was killed. Unless
+    /// power was lost, the database has all of it already.
     pub(super) fn take_in(&mut self) -> Result<(), StoreError> {
         let links = links(&self.lock.path)?;
         let mut found = Vec::new();
@@ -150,11 +154,15 @@ impl SqliteStore {
         if links.is_empty() {
             return Ok(());
         }
-        // Without a log, all is in the database itself, which was synced when the log was moved there.
+        // Without a log, everything is in the database file itself, which was synced when the log
+        // was moved there.
         if self.lock.path.join(LOG).exists() {
             self.sync_log()?;
         }
-        links.iter().try_for_each(Link::remove)
+        for link in &links {
+            link.remove()?;
+        }
+        Ok(())
     }
 
     fn take_in_events(&mut self, entry: Entry<'_>) -> Result<(), StoreError> {
@@ -165,7 +173,7 @@ impl SqliteStore {
             events,
             ..
         } = entry;
-        // Who turned to another lineage synced what came before.
+        // Before a team switches to another lineage, it syncs the events of the previous one.
         if lineage != self.line.id {
             return Ok(());
         }
@@ -175,14 +183,12 @@ impl SqliteStore {
                 "the database ends with event {last}, this goes on with event {first}"
             )));
         };
-        let decode = |(head, body): (Head, &[u8])| Ok(head.with(codec::decode_event(body)?));
-        let records = events
-            .into_iter()
-            .skip(known)
-            .map(decode)
-            .collect::<Result<Vec<Record>, codec::Damage>>();
-        let records =
-            records.map_err(|damage| link.corrupt(format!("an event in it: {damage}")))?;
+        let mut records = Vec::new();
+        for (head, body) in events.into_iter().skip(known) {
+            let event = codec::decode_event(body)
+                .map_err(|damage| link.corrupt(format!("an event in it: {damage}")))?;
+            records.push(head.with(event));
+        }
         self.append(&records, Durability::Process)
     }
 }
@@ -193,11 +199,11 @@ struct Entry<'a> {
     lineage: i64,
     first: i64,
     events: Vec<(Head, &'a [u8])>,
-    /// What is known of `team.json`, in place of events.
+    /// What is known of `team.json`; then there are no events.
     known: Option<KnownFile>,
 }
 
-/// What an entry says of an event.
+/// What an entry says of an event, without the event itself.
 struct Head {
     line: u64,
     lines: u32,

@@ -1,4 +1,4 @@
-//! What the database knows of the `team.json` beside it: whether it is one that this program wrote.
+//! Tracks the `team.json` beside the database, to notice when another program changed it.
 
 use std::cell::Cell;
 use std::io::{self, Write};
@@ -11,20 +11,20 @@ use crate::store::error::StoreError;
 use crate::store::reader::Reader;
 use crate::store::{Durability, Fill, file};
 
-/// What is known of the `team.json` beside the database.
+/// What the database knows of the `team.json` beside it.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct KnownFile {
-    /// The sum of the one that was there before the last was written.
+    /// The checksum of the file before the last one was written.
     pub(super) current: String,
-    /// The sum of the one that was written last.
+    /// The checksum of the file that was written last.
     pub(super) next: String,
-    /// The stamp of that.
+    /// The change stamp of the file that was written last.
     pub(super) stamp: String,
 }
 
 impl Reader {
-    /// Whether the `team.json` beside the database is another than the one that was written last. A missing one is
-    /// not: it is written again at the next stop.
+    /// Returns whether another program changed the `team.json` beside the database. A missing file
+    /// does not count: it is written again at the next stop.
     pub fn team_json_differs(&self) -> Result<bool, StoreError> {
         let path = self.path.with_file_name(TEAM_JSON);
         let known = self.known_team_json()?;
@@ -52,15 +52,16 @@ impl Reader {
 }
 
 impl SqliteStore {
-    /// Whether the `team.json` beside it was changed by somebody else; see there.
+    /// Returns whether another program changed the `team.json` beside it; see
+    /// `Reader::team_json_differs`.
     pub(in crate::store) fn team_json_differs(&self) -> Result<bool, StoreError> {
         self.reader.team_json_differs()
     }
 
-    /// Remembers a `team.json` that lies beside the database already.
+    /// Records a `team.json` that lies beside the database already.
     pub(in crate::store) fn know_team_json(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
         let sum = file::sum(bytes);
-        // It may have been replaced since it was read: only what was read is known.
+        // The file may have been replaced since it was read, so its change stamp is not known.
         let known = KnownFile {
             current: sum.clone(),
             next: sum,
@@ -69,8 +70,9 @@ impl SqliteStore {
         self.transact(Durability::Full, |conn| put_team_json(conn, &known))
     }
 
-    /// Writes the next `team.json`. One of more than `limit` bytes is not written: nobody could read it, and it takes
-    /// many times the room of the database, which has everything. None of an earlier state stays in its place then.
+    /// Writes the next `team.json`. If it would exceed `limit` bytes, it is removed instead of
+    /// written: it could not be read, and it takes many times the space of the database, which has
+    /// everything.
     pub(in crate::store) fn write_team_json_within(
         &mut self,
         limit: u64,
@@ -99,14 +101,14 @@ impl SqliteStore {
         match durability {
             Durability::Full => prepared.publish(),
             Durability::Process => {
-                // The next full append syncs the names in the directory as well.
+                // The next full append syncs the directory as well.
                 self.log = None;
                 prepared.put_in_place()
             }
         }
     }
 
-    /// Writes the next `team.json` and remembers it; it is not in its place yet.
+    /// Writes the next `team.json` under a temporary name, and records it.
     pub(in crate::store) fn prepare_team_json(
         &mut self,
         fill: &Fill<'_>,
@@ -117,7 +119,7 @@ impl SqliteStore {
         let path = self.lock.path.join(TEAM_JSON);
         let is_next = file::stamp(&path).is_some_and(|stamp| stamp == known.stamp)
             || file::sum_of(&path)?.as_ref() == Some(&known.next);
-        // Both are remembered before one takes the other's place: whichever a crash leaves behind is known.
+        // Both are recorded before the rename, so that either is known after a crash.
         let current = if is_next { known.next } else { known.current };
         let stamp = new.stamp().unwrap_or_default();
         let known = KnownFile {
@@ -135,8 +137,8 @@ impl SqliteStore {
         Ok(new)
     }
 
-    /// Knows what was written last, as a shared log has it. One that is older than what the database knows does not go
-    /// on from that.
+    /// Restores what a shared log knows of the last `team.json`, unless the database already knows
+    /// a later one.
     pub(super) fn know_again(&mut self, known: &KnownFile) -> Result<(), StoreError> {
         match self.reader.known_team_json()?.next == known.current {
             true => self.commit(|conn| put_team_json(conn, known)),
@@ -145,7 +147,7 @@ impl SqliteStore {
     }
 }
 
-/// Takes no more than so many bytes.
+/// Fails to write more than `left` bytes.
 struct Bounded<'a> {
     out: &'a mut dyn Write,
     left: u64,

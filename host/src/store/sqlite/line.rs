@@ -1,7 +1,10 @@
-//! The current lineage: how another begins, and when its row is written, which says where it ends. That is not done with
-//! each event, since whoever reads the row takes in the events after it. But the database itself never has an event that
-//! the row in there does not tell of, so that one that lost its end is noticed: the log is moved into it only behind the
-//! row. What the log alone has is guarded by its own checksums.
+//! The row of the current lineage: how a new lineage is created, and when the row is written, which
+//! says where the lineage ends. That is not done with each event, since readers find the events
+//! after it.
+//!
+//! The database file itself, without its log, never contains an event that the row in it does not
+//! cover, so that the loss of its end is noticed: the log is moved into it only after the row was
+//! written. Events that are only in the log are protected by the log's own checksums.
 
 use std::collections::VecDeque;
 
@@ -16,24 +19,26 @@ use crate::store::lineage::{MAX_LINEAGES, Row};
 use crate::store::list::no_checkpoint;
 use crate::store::{Record, checkpoint_of};
 
-/// How many events a row is behind at most, about, and how many bytes of them: whoever reads it looks through these.
+/// About how many events, and bytes of events, the row may lag behind: readers have to look through
+/// these.
 const MAX_EVENTS: i64 = 64;
 const MAX_BYTES: i64 = 256 << 10;
 
-/// Lets nothing but `SqliteStore::commit_row` move the log into the database.
+/// Disables automatic checkpoints, so that only `SqliteStore::commit_row` moves the log into the
+/// database.
 pub(super) fn forbid_checkpoints(conn: &Connection) -> rusqlite::Result<()> {
     conn.pragma_update(None, "wal_autocheckpoint", 0)
 }
 
 impl SqliteStore {
-    /// Whether the row has to be written once the current lineage is this.
+    /// Whether the row has to be written once the current lineage is `line`.
     pub(super) fn row_is_due(&self, line: &Row) -> bool {
         let Row { events, since, .. } = &self.told;
         line.events - events >= MAX_EVENTS || line.since.saturating_sub(*since) >= MAX_BYTES
     }
 
-    /// One transaction with the row of the current lineage as it is after that. Then the log is moved into the database
-    /// if it is long.
+    /// Runs `work` in a transaction, together with writing the row of the current lineage.
+    /// Afterwards the log is moved into the database if it is long.
     pub(super) fn commit_row<T>(
         &mut self,
         line: &Row,
@@ -47,16 +52,16 @@ impl SqliteStore {
         Ok(made)
     }
 
-    /// The row was written and is this now: the log can be moved into the database.
+    /// Notes that the row was written, and moves the log into the database if it is long.
     pub(super) fn told_of(&mut self, line: &Row) {
         self.told = line.clone();
         if let Err(error) = self.checkpoint() {
-            // What was committed is safe where it is. It is tried again behind the next row.
+            // What was committed is safe in the log. The next write of the row tries again.
             tracing::debug!("the log stays as long as it is: {error}");
         }
     }
 
-    /// Writes the row if it is behind.
+    /// Writes the row if it lags behind.
     pub(super) fn settle(&mut self) -> Result<(), StoreError> {
         let line = self.line.clone();
         if line == self.told {
@@ -76,7 +81,7 @@ impl SqliteStore {
         Ok(())
     }
 
-    /// The lineage that is to leave another at a checkpoint.
+    /// Returns a new lineage that branches off at a checkpoint. It is not stored yet.
     pub(super) fn branch(&self, name: &str, from: &CheckpointId) -> Result<Row, StoreError> {
         let refuse = |what: String| {
             Err(StoreError::Lineage {
@@ -108,7 +113,7 @@ impl SqliteStore {
         })
     }
 
-    /// The places of the checkpoints of a lineage that are not forgotten, oldest first.
+    /// Returns the positions of a lineage's checkpoints that are not forgotten, oldest first.
     pub(super) fn made(&self, line: &Row) -> Result<VecDeque<i64>, StoreError> {
         let marking = self
             .reader
@@ -130,13 +135,13 @@ impl SqliteStore {
     }
 }
 
-/// Whether an event made a checkpoint of a lineage. The first of these is the first that it records, unless the run started
-/// from a state that was one.
+/// Whether an event made a checkpoint of a lineage that can be forgotten. The first event of a
+/// lineage does not count: it makes the first checkpoint, which is always kept.
 pub(super) fn makes(line: &Row, at: i64, record: &Record) -> bool {
     at > line.begin() + 1 && checkpoint_of(&record.event).is_some()
 }
 
-/// Closing the database moves the log into it.
+/// Writes the row, since closing the database moves the log into it.
 impl Drop for SqliteStore {
     fn drop(&mut self) {
         if let Err(error) = self.settle() {
@@ -164,7 +169,8 @@ mod tests {
         (directory, store)
     }
 
-    /// The last event that a row tells of, and the last there is; in the database itself, or with its log.
+    /// Returns the last event that the row covers and the last event that exists; in the database
+    /// file itself, or including its log.
     fn ends(directory: &Directory, options: &str) -> (i64, i64) {
         let uri = format!("file:{}{options}", directory.database().display());
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
@@ -201,11 +207,10 @@ mod tests {
         let (records, _) = run(&turns(9, 8_000), 60);
         let temp = tempfile::tempdir().unwrap();
         let (directory, mut store) = created(&temp);
-        records.iter().for_each(|record| {
-            store
-                .append(std::slice::from_ref(record), Durability::Process)
-                .unwrap()
-        });
+        for record in &records {
+            let record = std::slice::from_ref(record);
+            store.append(record, Durability::Process).unwrap();
+        }
         assert_ne!(store.told, store.line);
         let reader = Reader::open(&directory).unwrap();
         assert_eq!(reader.line().unwrap(), store.line);

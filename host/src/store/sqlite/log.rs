@@ -1,5 +1,5 @@
-//! The write-ahead log as a file: how what SQLite wrote to it is made safe, and room made for what comes. What is in it
-//! is SQLite's business.
+//! The write-ahead log as a file: syncs it, and allocates space for it in advance. SQLite writes
+//! its content.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
@@ -7,29 +7,29 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The log makes room for as much as it holds, so that a short run makes a short one, but for no more than this at once:
-/// that takes as long as a step.
+/// The maximum number of bytes to allocate at once, since that takes as long as a step. The log is
+/// extended by its own size, up to this, so that the log of a short run stays short.
 const AHEAD_BYTES: u64 = 512 << 10;
 
-/// How many pages are written, at most about, before the next row of the lineage, behind which a log that is long enough
-/// is used again from its start.
+/// About how many pages are written at most between two writes of the lineage's row. Only after
+/// such a write is a long log reused from its start.
 const BEFORE_ROW_PAGES: u64 = 128;
 
-/// A page and its head.
+/// The size of a page and of the frame header before it.
 const FRAME_BYTES: u64 = 4096 + 24;
 
 /// The write-ahead log of a database that this process writes to.
 #[derive(Debug)]
 pub(super) struct Log {
     file: Arc<File>,
-    /// How long it was when there was last made room.
+    /// The size of the file after the last allocation.
     bytes: u64,
-    /// How long it gets before it is used again.
+    /// The size that it reaches before it is reused.
     longest_bytes: u64,
 }
 
 impl Log {
-    /// Opens one that is moved into the database once it has so many pages.
+    /// Opens a log that is moved into the database once it has `pages` pages.
     pub(super) fn open(path: &Path, pages: u32) -> io::Result<Self> {
         let file = File::options().write(true).open(path)?;
         let bytes = length(&file)?;
@@ -41,30 +41,32 @@ impl Log {
         })
     }
 
-    /// It, for others that sync it.
+    /// Returns the file, so that others can sync it.
     pub(super) fn file(&self) -> &Arc<File> {
         &self.file
     }
 
-    /// Makes everything that was committed survive a loss of power. SQLite as it is built here would use `fsync`, which
-    /// also writes the time of the change: twice as long, once the log no longer grows.
+    /// Makes everything that was committed survive a loss of power. SQLite, as it is built here,
+    /// would use `fsync`, which also writes the modification time: that takes twice as long once
+    /// the log no longer grows.
     pub(super) fn sync(&mut self) -> io::Result<()> {
         self.keep_room()?;
         self.file.sync_data()
     }
 
-    /// Sees to it that there is room once it has grown.
+    /// Allocates space if the log has grown.
     pub(super) fn keep_room(&mut self) -> io::Result<()> {
         let bytes = length(&self.file)?;
         if bytes != self.bytes {
-            // Without room, say on a full disk, there is still what was written.
+            // If allocation fails, for example on a full disk, what was written is still there.
             self.bytes = self.make_room(bytes).unwrap_or(bytes);
         }
         Ok(())
     }
 
-    /// Appends zeros, which no frame begins with: for whoever reads it the log ends there. While a file grows, each sync
-    /// writes its data and then what the file system knows of it; within the room, the data only. Gives how long it is.
+    /// Appends zeros. No frame begins with zeros, so readers take them for the end of the log.
+    /// While a file grows, each sync writes its data and then its metadata; within allocated space,
+    /// only the data. Returns the new size.
     fn make_room(&self, bytes: u64) -> io::Result<u64> {
         const ZEROS: [u8; 16 << 10] = [0; 16 << 10];
         let end = bytes
@@ -81,9 +83,9 @@ impl Log {
     }
 }
 
-/// By seeking, not by `stat`: whoever asks for the times of a file makes Linux (6.13 and newer) note the next change at its
-/// exact time, and where the file system keeps no journal each sync then writes these times too, which takes as long as
-/// half of the sync.
+/// Returns the size by seeking instead of `stat`: asking for the times of a file makes Linux (6.13
+/// and newer) record the exact time of the next change. On file systems without a journal each sync
+/// then writes these times, too, which takes half as long as the sync itself.
 fn length(mut file: &File) -> io::Result<u64> {
     file.seek(SeekFrom::End(0))
 }
@@ -92,7 +94,8 @@ fn length(mut file: &File) -> io::Result<u64> {
 mod tests {
     use super::*;
 
-    /// How long a log is after each sync that is moved once it has so many pages, if so much is written to it before.
+    /// Checks the size of a log after each sync, if `written` bytes are appended before each. The
+    /// log is moved once it has `pages` pages.
     fn check(pages: u32, written: &[u64], expected: &[u64]) {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join("log");

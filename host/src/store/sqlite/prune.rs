@@ -1,7 +1,9 @@
-//! Pruning: checkpoints are forgotten, and the events that no kept one needs are dropped.
+//! Pruning: checkpoints are forgotten, and the events that no remaining checkpoint needs are
+//! dropped.
 //!
-//! What is kept stays loadable: where it is cheaper to save the state at a kept checkpoint than to keep the events that
-//! lead to it from the kept one before, that is done first. Then all that is superfluous goes in one transaction.
+//! Remaining checkpoints can still be loaded. If saving the state of a checkpoint takes less space
+//! than the events since the previous remaining checkpoint, the state is saved first. Then
+//! everything that is not needed is removed in one transaction.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -20,14 +22,15 @@ use crate::store::sqlite::snapshot::Snapshot;
 use crate::store::sqlite::write::put_gap;
 use crate::store::{Durability, Pruned, SumUp, blob};
 
-/// Own events of a lineage that are to be dropped.
+/// A range of a lineage's own events that is to be dropped.
 struct Drop {
     lineage: i64,
     first: i64,
     last: i64,
-    /// One among them that is kept: it says how the run stood at the checkpoint before.
+    /// An event in the range that is kept, since it contains the final status of the previous
+    /// checkpoint.
     told: Option<i64>,
-    /// The next step after them.
+    /// The next step after the range.
     step: u64,
 }
 
@@ -53,25 +56,27 @@ impl SqliteStore {
             let kept = listed
                 .iter()
                 .filter(|listed| listed.lineage as i64 == row.id && listed.at > 0);
-            self.superfluous(row, kept, (&mut drops, sum_up))?;
+            self.superfluous(row, kept, &mut drops, sum_up)?;
         }
-        let needed = self.needed_blobs(&rows, (&listed, &drops), sum_up)?;
+        let needed = self.needed_blobs(&rows, &listed, &drops, sum_up)?;
         let bundles = self.needed_bundles(&drops)?;
         let mut events = 0;
-        // Synced in full: with it everything that it depends on.
+        // A full sync, which covers the states that were saved before.
         self.transact(Durability::Full, |conn| {
-            rows.iter().try_for_each(|row| row.update(conn))?;
+            for row in &rows {
+                row.update(conn)?;
+            }
             for drop in &drops {
                 events += carry_out(conn, drop)?;
             }
-            retain(conn, ("bundle", "n"), &bundles)?;
-            retain(conn, ("blob", "digest"), &needed)
+            retain(conn, "bundle", "n", &bundles)?;
+            retain(conn, "blob", "digest", &needed)
         })?;
         if let Some(current) = rows.into_iter().find(|row| row.id == self.line.id) {
             self.go_on_with(current)?;
         }
         self.shrink()?;
-        // What is left of the log goes when the database is closed.
+        // The rest of the log is removed when the database is closed.
         let bytes = before.saturating_sub(file_bytes(&self.reader.path));
         Ok(Pruned {
             checkpoints: (all - listed.len()) as u64,
@@ -80,21 +85,22 @@ impl SqliteStore {
         })
     }
 
-    /// A lineage, as it is when only its newest checkpoints are wanted.
+    /// Returns a lineage that has forgotten all but its newest `keep` checkpoints.
     fn forgetting(&self, row: Row, keep: u32) -> Result<Row, StoreError> {
         let made = self.made(&row)?;
-        // The newest is kept, whatever is wanted.
+        // The newest checkpoint is always kept.
         let over = made.len().saturating_sub(keep.max(1) as usize);
         let forgotten = over.checked_sub(1).map_or(row.forgotten, |last| made[last]);
         Ok(Row { forgotten, ..row })
     }
 
-    /// Finds out what a lineage can do without, and saves the states that stand for it.
+    /// Determines which events of a lineage can be dropped, and saves the states that replace them.
     fn superfluous<'a>(
         &mut self,
         row: &Row,
         kept: impl Iterator<Item = &'a Listed>,
-        (drops, sum_up): (&mut Vec<Drop>, &mut SumUp<'_>),
+        drops: &mut Vec<Drop>,
+        sum_up: &mut SumUp<'_>,
     ) -> Result<(), StoreError> {
         let (mut before, mut told) = (row.begin(), None);
         let mut kept: Vec<&Listed> = kept.collect();
@@ -102,8 +108,8 @@ impl SqliteStore {
         for listed in kept {
             let at = listed.at as i64;
             let (first, last) = (before + 1, at - 1);
-            let (events, weight) = self.reader.weight_between(row.id, (first, last))?;
-            if events > u64::from(told.is_some()) && self.stands_for(row, at, (weight, sum_up))? {
+            let (events, weight) = self.reader.weight_between(row.id, first, last)?;
+            if events > u64::from(told.is_some()) && self.stands_for(row, at, weight, sum_up)? {
                 let step = listed.row.step;
                 drops.push(Drop {
                     lineage: row.id,
@@ -118,12 +124,14 @@ impl SqliteStore {
         Ok(())
     }
 
-    /// Whether the state after an event is saved, which it is now where that weighs less than what it stands for.
+    /// Saves the state after an event if that takes less than `weight` bytes. Returns whether the
+    /// state is saved, now or before.
     fn stands_for(
         &mut self,
         row: &Row,
         at: i64,
-        (weight, sum_up): (u64, &mut SumUp<'_>),
+        weight: u64,
+        sum_up: &mut SumUp<'_>,
     ) -> Result<bool, StoreError> {
         let path = self.reader.path(row, at)?;
         let n = key(row.id, at);
@@ -137,7 +145,8 @@ impl SqliteStore {
         let needs = new.weight() + new.weight_after(&earlier.bundles);
         let worth = (needs as u64) < weight && new.weight() <= MAX_SNAPSHOT_BYTES;
         if worth {
-            // More than one way to load a state does no harm: should it end here, nothing is lost.
+            // A snapshot that turns out not to be needed does no harm, so this may end here without
+            // losing anything.
             self.transact(Durability::Process, |conn| {
                 new.put(conn, n, earlier.bundles)
             })?;
@@ -145,7 +154,7 @@ impl SqliteStore {
         Ok(worth)
     }
 
-    /// The bundles of the snapshots that stay.
+    /// Returns the keys of the bundles that the remaining snapshots need.
     fn needed_bundles(&self, drops: &[Drop]) -> Result<BTreeSet<i64>, StoreError> {
         let goes = |n: i64| {
             drops.iter().any(|drop| {
@@ -163,11 +172,13 @@ impl SqliteStore {
             .collect())
     }
 
-    /// The files that some state needs, that of a kept checkpoint or the newest of a lineage, or an event that stays.
+    /// Returns the digests of the files that are still needed: by the state of a kept checkpoint,
+    /// by the newest state of a lineage, or by an event that stays.
     fn needed_blobs(
         &self,
         rows: &[Row],
-        (kept, drops): (&[Listed], &[Drop]),
+        kept: &[Listed],
+        drops: &[Drop],
         sum_up: &mut SumUp<'_>,
     ) -> Result<BTreeSet<Digest>, StoreError> {
         let mut needed = BTreeSet::new();
@@ -197,11 +208,11 @@ impl SqliteStore {
         Ok(needed)
     }
 
-    /// Gives free pages back to the disk.
+    /// Gives free pages back to the file system.
     fn shrink(&self) -> Result<(), StoreError> {
         let conn = &self.reader.conn;
         let shrink = || {
-            // What is copied may be large.
+            // The copy of the database may be large.
             conn.pragma_update(None, "temp_store", "file")?;
             conn.execute_batch("VACUUM")?;
             conn.pragma_update(None, "temp_store", "memory")?;
@@ -216,10 +227,11 @@ fn file_bytes(path: &Path) -> u64 {
     std::fs::metadata(path).map_or(0, |meta| meta.len())
 }
 
-/// Drops the rows of a table whose keys are not among these.
+/// Deletes the rows of a table whose keys are not in `needed`.
 fn retain<K: Serialize>(
     conn: &Connection,
-    (table, key): (&str, &str),
+    table: &str,
+    key: &str,
     needed: &BTreeSet<K>,
 ) -> rusqlite::Result<()> {
     let needed = serde_json::json!(needed).to_string();
@@ -227,7 +239,7 @@ fn retain<K: Serialize>(
     conn.execute(&sql, [needed]).map(drop)
 }
 
-/// Drops events, and the snapshots among them. Gives how many events there were.
+/// Drops the events in a range, and the snapshots among them. Returns how many events were dropped.
 fn carry_out(conn: &Connection, drop: &Drop) -> rusqlite::Result<u64> {
     let (first, last) = (key(drop.lineage, drop.first), key(drop.lineage, drop.last));
     let told = drop.told.map_or(-1, |told| key(drop.lineage, told));
@@ -246,7 +258,7 @@ fn carry_out(conn: &Connection, drop: &Drop) -> rusqlite::Result<u64> {
         None => vec![(drop.first, drop.last)],
     };
     for (first, last) in pieces.into_iter().filter(|(first, last)| first <= last) {
-        put_gap(conn, (key(drop.lineage, first), last, drop.step as i64))?;
+        put_gap(conn, key(drop.lineage, first), last, drop.step as i64)?;
     }
     Ok(dropped as u64)
 }

@@ -1,5 +1,6 @@
-//! How states are saved: each as a row, their messages in bundles which states that follow each other share. So a state
-//! costs what is new in it. Which are worth keeping is decided here as well; when one is saved is decided elsewhere.
+//! Writes snapshots: each is a row, and its messages are in bundles that successive snapshots
+//! share. So a snapshot costs only what is new in it. This also decides which old snapshots to
+//! keep; when to write one is decided elsewhere.
 
 use rusqlite::{Connection, params};
 
@@ -8,14 +9,15 @@ use strata_core::environment::Environment;
 use crate::store::codec::{self, Bundle};
 use crate::store::lineage::place;
 
-/// Snapshots beside the newest may take up this part of the file. They make going back to an old checkpoint quick;
-/// they are worth that where states are small and histories long.
+/// The reciprocal of the share of the file that all but the newest snapshot may take. Old snapshots
+/// make loading an old checkpoint fast, which is worth it if states are small and histories are
+/// long.
 const OLD_SNAPSHOTS_SHARE: u64 = 8;
 
-/// No storage has so many bundles; there is room behind this for all that follow.
+/// The largest key of a bundle that is accepted: the keys of all later ones have to fit as well.
 const MAX_BUNDLE: i64 = 1 << 62;
 
-/// A state on its way into the database.
+/// A state that is encoded for the database.
 pub(super) struct Snapshot<'a> {
     env: &'a Environment,
     body: Vec<u8>,
@@ -29,19 +31,20 @@ impl<'a> Snapshot<'a> {
         }
     }
 
-    /// How much it weighs beside its bundles.
+    /// Returns its size in bytes, without its bundles.
     pub(super) fn weight(&self) -> usize {
         self.body.len()
     }
 
-    /// How much the bundles weigh that it needs beside those of an earlier state.
+    /// Returns the size of the bundles that it needs in addition to those of an earlier state.
     pub(super) fn weight_after(&self, earlier: &[Bundle]) -> usize {
         self.bundled(count(earlier))
             .map(|(_, body)| body.len())
             .sum()
     }
 
-    /// Puts it in its place. It has the bundles of an earlier state and adds its own; gives all.
+    /// Inserts it with the key `n`. It uses the bundles of an earlier state and adds its own.
+    /// Returns all of them.
     pub(super) fn put(
         &self,
         conn: &Connection,
@@ -51,7 +54,7 @@ impl<'a> Snapshot<'a> {
         let last: i64 = conn.query_row("SELECT coalesce(max(n), 0) FROM bundle", [], |row| {
             row.get(0)
         })?;
-        // It was not us who counted that far.
+        // This program cannot have inserted that many.
         if last > MAX_BUNDLE {
             return Err(rusqlite::Error::IntegralValueOutOfRange(0, last));
         }
@@ -71,7 +74,8 @@ impl<'a> Snapshot<'a> {
         Ok(bundles)
     }
 
-    /// What is settled of its messages, without the first, as bundles: how many are in each, and its bytes.
+    /// Returns its settled messages, after skipping the first ones, as bundles: the number of
+    /// messages of each, and its bytes.
     fn bundled(&self, first: usize) -> impl Iterator<Item = (u32, Vec<u8>)> {
         let mut left = self.env.messages.range(first..self.env.settled());
         std::iter::from_fn(move || {
@@ -81,14 +85,15 @@ impl<'a> Snapshot<'a> {
     }
 }
 
-/// How many messages there are in bundles.
+/// Returns how many messages there are in bundles.
 fn count(bundles: &[Bundle]) -> usize {
     bundles.iter().map(|bundle| bundle.messages as usize).sum()
 }
 
-/// Drops snapshots of a lineage that are not worth their room once there is a newer one: what is left lies the closer
-/// together the newer it is. Those that stand for events which were dropped stay: nothing else leads to what comes
-/// after. Called before the newer one is put, so that it takes the room that they leave.
+/// Deletes snapshots of a lineage that are not worth their space once there is a newer one. The
+/// newer the remaining snapshots are, the closer together they are. Those after dropped events
+/// stay, since later states cannot be loaded without them. Called before the newer snapshot is
+/// inserted, so that it can reuse the space.
 pub(super) fn thin(conn: &Connection, newest: i64) -> rusqlite::Result<()> {
     let first = newest - place(newest);
     let mut statement = conn.prepare_cached(
@@ -112,7 +117,8 @@ pub(super) fn thin(conn: &Connection, newest: i64) -> rusqlite::Result<()> {
     for i in (0..old.len()).rev() {
         let (n, size) = old[i];
         let before = i.checked_sub(1).map_or(first, |i| old[i].0);
-        // Without this one, its neighbours would be no further apart than they are from the newest.
+        // Without this snapshot, its neighbours would be no further apart than this one is from the
+        // newest.
         let close = after < newest && after - before <= newest - after;
         if close || size > room {
             conn.execute("DELETE FROM snapshot WHERE n = ?1", [n])?;
@@ -145,7 +151,8 @@ mod tests {
         .unwrap();
     }
 
-    /// What is left of snapshots of this size, one after every hundred events, in a file of about this size.
+    /// Checks which snapshots remain if one of this size is saved after every hundred events, in a
+    /// file of about this size.
     fn check(count: i64, bytes: usize, file: i64, expected: impl Fn(&[i64])) {
         let conn = Connection::open_in_memory().unwrap();
         schema::create(&conn).unwrap();
@@ -179,7 +186,8 @@ mod tests {
         check(1000, 10, 1 << 20, |left| {
             assert!((5..30).contains(&left.len()), "{left:?}");
             for (before, at) in [0].iter().chain(left).zip(left) {
-                // From the snapshot before, no further than to the newest, and some more while they thin out.
+                // Twice as close to the one before as to the newest, with a tolerance while old
+                // ones are deleted.
                 assert!(at - before <= (100_000 - before) / 2 + 200, "{left:?}");
             }
         });
@@ -215,7 +223,7 @@ mod tests {
         check(100, 100_000, 100_000, |left| assert_eq!(left, [10_000]));
     }
 
-    /// The bundles that are there, and those that states name.
+    /// Returns the keys of the bundles that exist, and of those that states refer to.
     fn bundles(store: &SqliteStore) -> (BTreeSet<i64>, BTreeSet<i64>) {
         let mut rows = store.reader.conn.prepare("SELECT n FROM bundle").unwrap();
         let there = rows
@@ -259,7 +267,7 @@ mod tests {
             );
         }
         store.append(&records[600..], Durability::Process).unwrap();
-        // What a state leaves that was dropped.
+        // A bundle that a dropped state left behind.
         store
             .reader
             .conn

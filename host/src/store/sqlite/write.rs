@@ -1,4 +1,5 @@
-//! How rows are written, each with its checksum; states are in `snapshot`. In which transaction is decided elsewhere.
+//! Writes rows, each with its checksum. Snapshots are written in `snapshot`. Transactions are up to
+//! the callers.
 
 use rusqlite::{Connection, params};
 
@@ -11,11 +12,12 @@ use crate::store::lineage::{FIRST, Head, Row, key};
 use crate::store::reader::definition_bytes;
 use crate::store::{Record, SavedDefinition, blob, codec, marks, schema};
 
-/// When SQLite syncs by itself: the log is written at each commit and synced when it is moved into the database. We sync
-/// it where a commit must survive the power.
+/// When SQLite syncs by itself: only when the log is moved into the database, not at each commit.
+/// This program syncs the log when a commit has to survive a loss of power.
 pub(super) const SYNCHRONOUS: &str = "normal";
 
-/// Fills a new database, which nobody sees yet: it needs no sync before it is complete.
+/// Fills a new database. It has no final name yet, so nothing needs to be synced before it is
+/// complete.
 pub(super) fn fill(
     conn: &Connection,
     base: &Environment,
@@ -44,16 +46,17 @@ pub(super) fn fill(
     conn.pragma_update(None, "journal_mode", "wal")
 }
 
-/// Writes the first frame to the log of a database that was just filled: the log is there. Otherwise SQLite would
-/// sync the log's header, and the directory, before the first frame that is to last: lest older frames behind it count,
-/// of which a log that did not exist has none. From now on it syncs where it has to.
+/// Writes the first frame to the log of a database that was just filled, so that the log exists.
+/// Otherwise SQLite would sync the header of the log and the directory before the first durable
+/// frame, to make sure that older frames behind it do not count. A log that did not exist has no
+/// such frames. Afterwards, SQLite syncs as usual.
 pub(super) fn begin_log(conn: &Connection) -> rusqlite::Result<()> {
     conn.pragma_update(None, "synchronous", "off")?;
     begin_first(conn)?;
     conn.pragma_update(None, "synchronous", SYNCHRONOUS)
 }
 
-/// Adds an event; gives its checksum.
+/// Inserts an event and returns its checksum.
 pub(super) fn insert(
     conn: &Connection,
     n: i64,
@@ -76,7 +79,8 @@ pub(super) fn put_definition(
     conn: &Connection,
     definition: &SavedDefinition,
 ) -> rusqlite::Result<()> {
-    // Paths that are not text are rare; a team file that cannot be found again can be named on the command line.
+    // Paths that are not valid UTF-8 are rare. A team file that is not found again can be given on
+    // the command line.
     let (name, base, text) = (
         &definition.name,
         definition.base.to_string_lossy(),
@@ -92,8 +96,9 @@ pub(super) fn put_definition(
         .map(drop)
 }
 
-/// Remembers that events were dropped, and the next step after them.
-pub(super) fn put_gap(conn: &Connection, (n, last, step): (i64, i64, i64)) -> rusqlite::Result<()> {
+/// Records that the events from the key `n` to the position `last` were dropped, and the next step
+/// after them.
+pub(super) fn put_gap(conn: &Connection, n: i64, last: i64, step: i64) -> rusqlite::Result<()> {
     let sum = codec::checksum(&[n, last, step], &[]);
     conn.execute(
         "INSERT INTO gap VALUES (?1, ?2, ?3, ?4)",
