@@ -1,6 +1,7 @@
-//! The command line: arguments, exit codes, and which command does what. A command a file, below.
+//! The command line: dispatches commands and sets the exit code. Each command has a file of its own
+//! in `cli/`; arguments are declared in `args`.
 //!
-//! Data goes to stdout, everything else to stderr.
+//! Data is written to stdout, everything else to stderr.
 
 mod answer;
 mod args;
@@ -66,7 +67,7 @@ use crate::shell::{path_word, word as shell_word};
 use crate::telemetry::Exporting;
 use crate::tidy::tidy;
 
-/// Runs the command that the process was called with.
+/// Runs the command given by the arguments of the process, and returns its exit code.
 pub fn main() -> ExitCode {
     if std::env::args_os()
         .nth(1)
@@ -79,7 +80,7 @@ pub fn main() -> ExitCode {
     let cli = match help::parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version go to stdout and are no error; clap knows.
+            // Help and version are written to stdout and are not errors; clap distinguishes them.
             let printed = error.print().or_else(terminal::unless_gone);
             return ending(if error.use_stderr() {
                 Ok(2)
@@ -130,11 +131,11 @@ pub fn main() -> ExitCode {
     }))
 }
 
-/// Lets the process have more files open than it is started with, where it may: the attempts that are made at once, and
-/// their guests, share them.
+/// Raises the soft limit of open files if the hard limit permits it. All concurrent attempts and
+/// their guests share the limit.
 fn open_many() -> rustix::io::Result<()> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    /// More only makes those slower that look at all they might have open.
+    /// A higher limit slows down programs that iterate over all possible descriptors.
     const ENOUGH: u64 = 1 << 16;
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     match current {
@@ -152,7 +153,7 @@ fn open_many() -> rustix::io::Result<()> {
     }
 }
 
-/// Tells why a command failed, if it did.
+/// Reports the failure of a command, if there is one, and returns the exit code.
 fn ending(done: Result<u8, Failure>) -> ExitCode {
     match done {
         Ok(code) => ExitCode::from(code),
@@ -164,7 +165,7 @@ fn ending(done: Result<u8, Failure>) -> ExitCode {
 }
 
 fn init_log(verbose: u8) -> Exporting {
-    // Spans tell others where something happened; people are told in lines.
+    // Spans are for collectors; on stderr, lines suffice.
     let default =
         ["warn", "strata_host=debug,info,strata=off", "trace"][usize::from(verbose.min(2))];
     let filter = EnvFilter::try_from_env("STRATA_LOG").unwrap_or_else(|_| EnvFilter::new(default));
@@ -184,7 +185,7 @@ fn init_log(verbose: u8) -> Exporting {
     exporting
 }
 
-/// Writes what there is to know as JSON that people read, too.
+/// Writes a document to stdout as indented JSON.
 fn show_document(document: &impl serde::Serialize) -> Result<(), Failure> {
     show_json(
         &serde_json::to_string_pretty(document)
@@ -193,7 +194,8 @@ fn show_document(document: &impl serde::Serialize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a run is to go on with, and under which policy: one that was named does not hold by itself.
+/// Returns the arguments that resume the team saved at `path`. They name `policy` again, since a
+/// resume does not remember it.
 fn recover(path: &Path, policy: Option<&Path>) -> String {
     let policy = policy
         .map(|policy| format!(" --policy {}", path_word(policy)))
@@ -201,7 +203,7 @@ fn recover(path: &Path, policy: Option<&Path>) -> String {
     format!("--recover_path {}{policy}", path_word(path))
 }
 
-/// So many things, in words.
+/// Formats a number with a noun in the singular or plural.
 fn counted(n: impl Into<u64>, what: &str) -> String {
     let n = n.into();
     if n == 1 {
@@ -211,7 +213,7 @@ fn counted(n: impl Into<u64>, what: &str) -> String {
     }
 }
 
-/// A path as people read it: what lies below here, from here.
+/// Returns a path for display: relative to the current directory if it is below it.
 fn shown(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     let path = PathBuf::from(tidy(path));
@@ -221,7 +223,8 @@ fn shown(path: &Path) -> String {
         .to_string()
 }
 
-/// The beginning of a text, on one line, at most so many characters, and nothing in it that moves the cursor.
+/// Returns at most the first `most` characters of a text, on one line and without control
+/// characters.
 fn preview(text: &str, most: usize) -> String {
     plain::plain(&excerpt(text, most))
 }

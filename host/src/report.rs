@@ -1,7 +1,8 @@
-//! A report: a saved run for people to look at, as one page.
+//! Reports: a saved run, rendered as one HTML page for people to read.
 //!
-//! Here is what a report says. It is gathered from a state and the events that led to it (`gather`, `state`); how much
-//! of a huge run it keeps is in `room`; what it looks like is in `html`. Reading the storage is `launch::report`'s.
+//! This file holds the data of a report. It is gathered from a state and the events recorded after
+//! it (`gather`, `state`). How much of a very large run is kept is decided in `room` and `fit`; the
+//! page itself is written in `html`. Reading the storage is the duty of `launch::report`.
 
 mod fit;
 mod gather;
@@ -20,156 +21,160 @@ use crate::store::{CheckpointRow, LineageRow};
 pub use gather::Gathering;
 pub use room::{Kept, Text};
 
-/// All that is said of a run.
+/// Everything that a report says about a run.
 #[derive(Debug)]
 pub struct Report {
-    /// The team and how its run stands.
+    /// The team, and the status of its run.
     pub facts: Facts,
     /// The newest output that a role published.
     pub result: Option<Output>,
-    /// The team as a picture in SVG, or why there is none.
+    /// The team's graph as SVG, or the reason why it could not be drawn.
     pub picture: Result<String, String>,
-    /// The names of the roles, in the order of the team.
+    /// The names of the roles, in the team's order.
     pub roles: Vec<String>,
     /// The steps, oldest first.
     pub steps: Kept<Step>,
-    /// What roles did, in the order in which they ended it.
+    /// The attempts, in the order in which they ended.
     pub attempts: Kept<Attempt>,
-    /// How all of them ended.
+    /// How many of all attempts succeeded and failed.
     pub outcomes: Outcomes,
-    /// What happened to the run as a whole.
+    /// What happened to the run as a whole: starts, resumes, stops, changed components.
     pub marks: Kept<Mark>,
-    /// The messages, in the order in which they were made.
+    /// The messages, in the order in which they were created.
     pub messages: Kept<Message>,
-    /// What attempts asked of the world.
+    /// The host calls of the attempts.
     pub calls: Kept<Call>,
-    /// What people were asked.
+    /// The requests to humans.
     pub questions: Kept<Question>,
-    /// What was spent, by role and action.
+    /// Spending by role and action.
     pub spending: Vec<Spending>,
-    /// What was spent on each model.
+    /// Spending by model.
     pub models: BTreeMap<String, ModelSpending>,
-    /// What went wrong.
+    /// The faults.
     pub faults: Kept<Fault>,
-    /// The states at checkpoints, oldest first; the last is the one that is reported.
+    /// The states at checkpoints, oldest first. The last one is the reported state.
     pub states: Kept<State>,
-    /// What the storage holds beside.
+    /// What the storage holds in addition to the state and the events.
     pub beside: Beside,
-    /// How many texts were shortened because the page would have become too large.
+    /// How many texts were shortened to keep the page below its size limit.
     pub shortened: usize,
 }
 
-/// The team and how its run stands.
+/// The team, and the status of its run.
 #[derive(Debug)]
 pub struct Facts {
     /// The team's name.
     pub team: String,
-    /// The run's name.
+    /// The run's id.
     pub run: String,
-    /// The idea.
+    /// The idea that the team was started with.
     pub idea: Text,
-    /// The status, as in events.
+    /// The run's status, spelled as in public events.
     pub status: &'static str,
-    /// The open or next step.
+    /// The open step or, if none is open, the next one.
     pub step: u64,
-    /// The lineage.
+    /// The name of the lineage.
     pub lineage: String,
     /// The newest checkpoint.
     pub checkpoint: Option<String>,
-    /// What was spent.
+    /// The money that was spent.
     pub spent: Usd,
-    /// What may be spent.
+    /// The budget; `None` if there is no limit.
     pub budget: Option<Usd>,
-    /// When the first and the last of what is told were recorded.
+    /// When the first and the last of the reported events were recorded, in milliseconds since the
+    /// epoch.
     pub span_ms: Option<(i64, i64)>,
-    /// Why it does not go on by itself, in a line for each reason.
+    /// The reasons why the run does not continue by itself, one line each.
     pub troubles: Vec<Text>,
 }
 
-/// What a role published.
+/// A message that a role published as the team's output.
 #[derive(Clone, Debug)]
 pub struct Output {
     /// The id of the message.
     pub id: String,
-    /// The role.
+    /// The name of the role that sent it.
     pub from: String,
-    /// The label.
+    /// The message's label (`cause_by`).
     pub cause: String,
-    /// The text.
+    /// The content.
     pub text: Text,
-    /// Structured content.
+    /// The structured content.
     pub data: Option<Text>,
 }
 
-/// What the storage holds beside the state and its events.
+/// What the storage holds in addition to the state and its events.
 #[derive(Debug, Default)]
 pub struct Beside {
-    /// Its path, as the operator gave it.
+    /// The path of the storage, as the operator wrote it.
     pub path: String,
     /// All checkpoints of all lineages.
     pub checkpoints: Vec<CheckpointRow>,
-    /// The lineages.
+    /// All lineages.
     pub lineages: Vec<LineageRow>,
-    /// How many of the events before the first one that is told were pruned.
+    /// How many events that precede the first reported one were pruned.
     pub pruned: u64,
-    /// Whether there were events at all: a `team.json` alone has none.
+    /// Whether the storage has events; a `team.json` alone has none.
     pub events: bool,
 }
 
 /// A step.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// Its number.
+    /// The step's number.
     pub number: u64,
-    /// The event that began it, counted from the first that is told.
+    /// The event that started the step, counted from the first reported event.
     pub at: u64,
-    /// When it began.
+    /// When it started, in milliseconds since the epoch.
     pub began_ms: i64,
-    /// When it was committed, and the checkpoint afterwards.
+    /// When it was committed, in milliseconds since the epoch, and the checkpoint that the commit
+    /// created.
     pub committed: Option<(i64, String)>,
     /// How many messages it sent.
     pub sent: usize,
 }
 
 impl Step {
-    /// Whether the beginning of the step with this number begins another than this.
+    /// Returns whether a start of step `number` begins a new entry. It does not if this step was
+    /// interrupted and continues under the same number.
     fn is_over(&self, number: u64) -> bool {
         self.number != number || self.committed.is_some()
     }
 }
 
-/// One thing a role did: an attempt, or a person's answer.
+/// One attempt of a role at an action, or the answer of a human who plays a role.
 #[derive(Clone, Debug)]
 pub struct Attempt {
-    /// What the page calls it.
+    /// Identifies the attempt within the page.
     pub id: u64,
-    /// The step.
+    /// The step in which the attempt was made.
     pub step: u64,
-    /// The step in which the role took the mail that it is about: earlier than `step` after a fault.
+    /// The step in which the role took the messages that it works on. It is less than `step` if the
+    /// role continues after a fault.
     pub opened: u64,
-    /// The role, by its place.
+    /// The role's index in the team.
     pub role: usize,
-    /// Its name.
+    /// The role's name.
     pub who: String,
-    /// The action's name, `think` or `answer`.
+    /// The action's name, or `think` or `answer`.
     pub action: String,
-    /// The action's index; none for what is no action.
+    /// The action's index; `None` for `think` and `answer`.
     pub index: Option<u16>,
-    /// Counts from 1.
+    /// The number of the attempt, from 1.
     pub number: u32,
-    /// The events that began and ended it, counted from the first that is told.
+    /// The events that started and ended the attempt, counted from the first reported event.
     pub events: (u64, u64),
-    /// When it began and ended.
+    /// When it started and ended, in milliseconds since the epoch.
     pub span_ms: (i64, i64),
     /// How it ended.
     pub end: End,
-    /// The component.
+    /// The digest of the component.
     pub digest: Option<String>,
-    /// What it returned, or why it failed.
+    /// The result, or the reason for the failure.
     pub said: Text,
-    /// What it cost.
+    /// The cost of its host calls.
     pub cost: Usd,
-    /// How many calls it made, and how many it was served from the journal.
+    /// How many host calls it made, and how many were served from the journal.
     pub calls: (u32, u32),
 }
 
@@ -184,24 +189,24 @@ pub enum End {
     Interrupted,
     /// The host was killed.
     Killed,
-    /// There was no money to go on.
+    /// The budget was exhausted.
     Suspended,
-    /// It asked a person; another attempt goes on with the answer.
+    /// It asked a human; a later attempt continues with the answer.
     Asked,
-    /// It is under way.
+    /// It has not ended.
     Open,
 }
 
 /// Something that happened to the run as a whole.
 #[derive(Clone, Debug)]
 pub struct Mark {
-    /// The event, counted from the first that is told.
+    /// The event, counted from the first reported event.
     pub at: u64,
-    /// When.
+    /// When it happened, in milliseconds since the epoch.
     pub time_ms: i64,
-    /// What.
+    /// What happened.
     pub kind: MarkKind,
-    /// What is to be said of it.
+    /// The text to show.
     pub text: String,
 }
 
@@ -210,142 +215,143 @@ pub struct Mark {
 pub enum MarkKind {
     /// It was started or resumed.
     Began,
-    /// It stopped in good order.
+    /// It stopped regularly.
     Stopped,
-    /// It stopped because of a fault, or was killed.
+    /// It failed or was killed, or a message could not be handed over.
     Broke,
-    /// Something changed between runs: a component, the lineage.
+    /// Something else changed: a component, the lineage, the verdict on a write in doubt.
     Changed,
 }
 
 /// A message.
 #[derive(Clone, Debug)]
 pub struct Message {
-    /// Its id.
+    /// The message's id.
     pub id: String,
-    /// Who sent it; empty for what comes from outside.
+    /// The name of the sender; empty for messages from outside the team.
     pub from: String,
-    /// Its label.
+    /// The message's label (`cause_by`).
     pub cause: String,
-    /// The roles and joins that it went to; none for what its sender only remembers.
+    /// The roles and joins that received it; `None` for a message that only its sender remembers.
     pub to: Option<Vec<String>>,
-    /// Who did not get it, and why.
+    /// Recipients that did not receive it, with reasons.
     pub lost: Vec<String>,
-    /// When it was sent, and after which step.
+    /// When it was sent, in milliseconds since the epoch, and by which step.
     pub sent: Option<(i64, u64)>,
-    /// The text.
+    /// The content.
     pub text: Text,
-    /// Structured content.
+    /// The structured content.
     pub data: Option<Text>,
 }
 
 /// A host call.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// The attempt, as the page calls it.
+    /// The `id` of the attempt that made it.
     pub attempt: u64,
-    /// Whose, for people.
+    /// The role and action that made it, for display.
     pub who: String,
-    /// When.
+    /// When it returned, in milliseconds since the epoch.
     pub time_ms: i64,
-    /// What was called.
+    /// The kind of call.
     pub kind: &'static str,
-    /// Whether the answer was recorded before.
+    /// Whether the response was served from the journal.
     pub recorded: bool,
-    /// What became of it.
+    /// The outcome, spelled as in public events.
     pub outcome: &'static str,
-    /// What was asked.
+    /// A summary of the request.
     pub asked: Text,
     /// The digest of the request.
     pub request: String,
-    /// The answer.
+    /// The response.
     pub answer: Text,
-    /// What it cost when it was made.
+    /// Its cost at the time when it was made.
     pub cost: Usd,
-    /// The tokens it used when it was made.
+    /// The tokens it used at the time when it was made.
     pub tokens: u64,
 }
 
-/// What somebody was asked.
+/// A request to a human.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// Its id.
+    /// The request's id.
     pub id: String,
-    /// Who asks.
+    /// The name of the role that asks.
     pub role: String,
-    /// What is asked.
+    /// The question.
     pub text: Text,
-    /// When.
+    /// When it was asked, in milliseconds since the epoch.
     pub time_ms: i64,
-    /// Who answered, what, and when.
+    /// Who answered, the answer, and when it was given in milliseconds since the epoch.
     pub answer: Option<(&'static str, Text, i64)>,
 }
 
-/// What an action used up.
+/// What an action spent.
 #[derive(Clone, Debug)]
 pub struct Spending {
     /// The role's name.
     pub role: String,
-    /// The action's, or `think`.
+    /// The action's name, or `think`.
     pub action: String,
-    /// How much.
+    /// What it spent.
     pub used: strata_core::budget::Spending,
 }
 
-/// What was used up on a model.
+/// What was spent on a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ModelSpending {
-    /// Calls that were made.
+    /// How many calls were made.
     pub calls: u64,
-    /// Their tokens.
+    /// The tokens of these calls.
     pub tokens: u64,
-    /// What they cost.
+    /// The cost of these calls.
     pub usd: Usd,
-    /// Calls that were served from the journal.
+    /// How many calls were served from the journal.
     pub served: u64,
-    /// What those had cost.
+    /// What the served calls had cost when they were made.
     pub saved: Usd,
 }
 
 /// A fault.
 #[derive(Clone, Debug)]
 pub struct Fault {
-    /// The attempt, as the page calls it.
+    /// The `id` of the attempt that failed.
     pub attempt: u64,
-    /// The step.
+    /// The step in which it failed.
     pub step: u64,
-    /// The step in which the role took the mail that it is about.
+    /// The step in which the role took the messages that it works on.
     pub opened: u64,
-    /// The role, by its place.
+    /// The role's index in the team.
     pub role: usize,
-    /// Its name.
+    /// The role's name.
     pub who: String,
     /// The action's name, or `think`.
     pub action: String,
-    /// The attempt; counts from 1.
+    /// The number of the attempt, from 1.
     pub number: u32,
-    /// Its kind, as in events.
+    /// The kind of fault, spelled as in public events.
     pub kind: &'static str,
-    /// Its cause, as in events.
+    /// The cause, spelled as in public events.
     pub cause: &'static str,
-    /// When.
+    /// When it failed, in milliseconds since the epoch.
     pub time_ms: i64,
-    /// Why.
+    /// The fault's message.
     pub message: Text,
     /// The guest's stack, innermost frame first.
     pub backtrace: Vec<Text>,
-    /// What the guest said last, on its log and its standard streams.
+    /// The last lines that the guest wrote to its log and its standard streams.
     pub log: Vec<Text>,
-    /// The component.
+    /// The digest of the component.
     pub digest: Option<String>,
-    /// The attempt that succeeded later, where one did.
+    /// The number of the later attempt that succeeded, if there is one.
     pub mended: Option<u32>,
 }
 
-/// How attempts ended. Others were stopped, or wait.
+/// How many attempts ended in success and failure. Attempts that were stopped or that wait are not
+/// included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcomes {
-    /// How many returned something.
+    /// How many succeeded.
     pub finished: usize,
     /// How many failed.
     pub failed: usize,
@@ -354,45 +360,45 @@ pub struct Outcomes {
 /// A saved state.
 #[derive(Clone, Debug)]
 pub struct State {
-    /// Its checkpoint; what is newer than the newest one has none.
+    /// The state's checkpoint; `None` for a state that is newer than the newest checkpoint.
     pub checkpoint: Option<String>,
-    /// The lineage.
+    /// The name of the lineage.
     pub lineage: String,
-    /// The open or next step.
+    /// The open step or, if none is open, the next one.
     pub step: u64,
-    /// How the run stood.
+    /// The run's status in this state, spelled as in public events.
     pub status: &'static str,
-    /// When it was made, where that is known.
+    /// When the state was reached, in milliseconds since the epoch, if that is known.
     pub time_ms: Option<i64>,
-    /// What was spent.
+    /// The money that was spent.
     pub spent: Usd,
     /// How many messages there were.
     pub messages: usize,
-    /// The roles that have something to show.
+    /// The roles that have messages, an activation or values.
     pub roles: Vec<RoleState>,
-    /// How many others there are.
+    /// How many roles are not in `roles`.
     pub others: usize,
-    /// Whether those have neither mail nor work nor state.
+    /// Whether all of the other roles have neither messages nor an activation nor values.
     pub silent: bool,
-    /// The shared scopes: scope, key, value.
+    /// The values of shared scopes: scope, key, value.
     pub shared: Vec<(String, String, Text)>,
-    /// The joins in which something waits, with what.
+    /// The joins that hold messages: the join's id, and a description of each queue.
     pub joins: Vec<(String, Vec<String>)>,
 }
 
 /// A role in a saved state.
 #[derive(Clone, Debug)]
 pub struct RoleState {
-    /// Its name.
+    /// The role's name.
     pub name: String,
-    /// What it is at.
+    /// A description of what the role is doing.
     pub at: String,
-    /// What it was told and has not finished with: who sent it, the label, the text.
+    /// The messages that it received and has not finished with: sender, label, content.
     pub mail: Vec<(String, String, Text)>,
-    /// How much of that is not shown.
+    /// How many further messages are not in `mail`.
     pub more_mail: usize,
     /// How many messages it remembers.
     pub memory: usize,
-    /// Its own state.
+    /// The values of its own scope: key, value.
     pub scope: Vec<(String, Text)>,
 }

@@ -1,4 +1,4 @@
-//! `answer`: records answers for what people were asked.
+//! `answer`: records answers to requests to humans.
 
 use super::edits::look_for_edits;
 use super::requests::answer_of;

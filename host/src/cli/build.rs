@@ -1,4 +1,5 @@
-//! `build`: makes a component of the source in a directory. Its path is all that goes to stdout.
+//! `build`: builds the source in a directory into a component. Only the component's path is written
+//! to stdout.
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
-//! `check`: validates a team, links its components, prints what each may do. No action of the team is run.
+//! `check`: validates a team, links its components and prints what each action is granted. No
+//! action is run.
 
 use super::{CheckArgs, Failure, counted, note, show_document, show_text, warn};
 use crate::cli::progress::Progress;
@@ -21,7 +22,7 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
     let components = components?;
     components.equip(&definition, sandbox, Own::default())?;
     definition.cut().iter().for_each(note);
-    // Of the last a run tells when it happens.
+    // `doubts` are also reported by a run at its start, `unheard` only when they occur.
     for doubt in definition.doubts().iter().chain(&definition.unheard()) {
         warnings += 1;
         warn(doubt);

@@ -1,4 +1,4 @@
-//! `checkpoints`: the states that can be gone back to, oldest first, of all lineages.
+//! `checkpoints`: lists the checkpoints of all lineages, oldest first.
 
 use super::edits::look_for_edits;
 use super::{Failure, SavedArgs, show_json, show_line};
@@ -30,7 +30,7 @@ pub(super) fn checkpoints(args: &SavedArgs) -> Result<u8, Failure> {
         "id", "step", "parent", "source", "status"
     ));
     for row in &rows {
-        // What a run goes on with by itself.
+        // The checkpoint that a resume continues from by default is marked.
         let mark = if newest == Some(&row.id) { '*' } else { ' ' };
         let parent = row.parent.as_ref().map_or("-", |id| id.0.as_str());
         let time = row.time_ms.map_or_else(String::new, rfc3339);

@@ -1,4 +1,4 @@
-//! `clean`: what the caches hold, and removing it.
+//! `clean`: lists the contents of the caches and removes them.
 
 use super::args::CleanArgs;
 use super::{Failure, note, show_document, show_line};

@@ -1,5 +1,5 @@
-//! `describe` and `schema`: what actions can call, what components say about themselves, what a team file may hold.
-//! JSON, for models, editors and scripts.
+//! `describe` and `schema`: describe as JSON, for models, editors and scripts, which interfaces
+//! actions can call, what components declare, and what a team file may contain.
 
 use std::path::{Path, PathBuf};
 
@@ -26,7 +26,7 @@ pub(super) fn describe(args: &DescribeArgs) -> Result<u8, Failure> {
     show(&document)
 }
 
-/// `schema`.
+/// Runs `schema`.
 pub(super) fn schema() -> Result<u8, Failure> {
     show(&manifest::schema::document())
 }
@@ -36,7 +36,7 @@ fn show(document: &Value) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// The host's interfaces, and the skills there are.
+/// Returns the host's interfaces and the skills on the shelf.
 fn everything(shelf: &Shelf) -> Result<Value, Failure> {
     let mut all = own::document();
     let listing = shelf.list()?;
@@ -49,7 +49,8 @@ fn everything(shelf: &Shelf) -> Result<Value, Failure> {
     Ok(all)
 }
 
-/// What is there as a file is meant as one; a skill's name looks like no file's.
+/// Returns the description of a component or a skill. A name that exists as a file is a file; names
+/// of skills contain an `@`.
 fn one(path: &Path, args: &DescribeArgs) -> Result<Value, Failure> {
     let name = path
         .to_str()
@@ -81,13 +82,13 @@ fn one(path: &Path, args: &DescribeArgs) -> Result<Value, Failure> {
     Ok(description)
 }
 
-/// A component's file and its bytes; one that is source is built first.
+/// Returns a component's file and its bytes. Source is built first.
 fn read(path: &Path) -> Result<(PathBuf, Vec<u8>), Failure> {
     let mut progress = Progress::begin();
     read_component(path, &mut |line| progress.note(line)).map_err(Failure::usage)
 }
 
-/// A component's file, its bytes, and what it says about itself.
+/// Returns a component's file, its bytes, and its manifest and exports.
 pub(super) fn load(
     path: &Path,
     sandbox: &WasmSandbox,

@@ -1,5 +1,6 @@
-//! `dev`: runs a team while it is written. A round is a run up to where it ends; each change of a file begins another.
-//! Where a round goes on from is `launch::develop`'s, what is watched `watch`'s.
+//! `dev`: runs a team repeatedly while it is edited. A round is one run until its end; each change
+//! of a file starts another. `launch::develop` decides where a round continues from, `watch` which
+//! files are watched.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,7 +25,7 @@ use crate::manifest::Overrides;
 use crate::manifest::operator::{Operator, files as policy_files, in_force};
 use crate::narrator::Line;
 
-/// So many changed files are named.
+/// The maximum number of changed files that are named.
 const NAMED: usize = 3;
 
 pub(super) fn dev(args: &DevArgs) -> Result<u8, Failure> {
@@ -37,13 +38,13 @@ enum Round {
     Refused,
     /// The run ended, or there was nothing to run.
     Ended(Status),
-    /// It was stopped for a change.
+    /// It was stopped because files changed.
     Changed(Change),
     /// It was stopped by a signal.
     Stopped,
 }
 
-/// To whom all rounds are told.
+/// The observers of all rounds.
 struct Told {
     lines: Arc<Mutex<Listener>>,
     live: Live,
@@ -69,10 +70,11 @@ async fn rounds(args: &DevArgs) -> Result<u8, Failure> {
     };
     signals.begin();
     let mut watch = Watch::of(&args.team, may_build(args));
-    // One for all rounds: a line that is being typed is for the round that goes on then.
+    // All rounds share one prompt, so that a line being typed goes to the round that is then
+    // active.
     let mut prompt = Prompt::at_terminal();
     let mut change: Option<Change> = None;
-    // What has changed is not done with before a round began with it.
+    // Changed files accumulate until a round has started with them.
     let mut changed: Vec<PathBuf> = Vec::new();
     loop {
         changed.extend(change.iter().flat_map(|change| change.files.clone()));
@@ -88,7 +90,7 @@ async fn rounds(args: &DevArgs) -> Result<u8, Failure> {
         }
         let (code, seen) = match round {
             Round::Stopped => return Ok(signals.code()),
-            // The signal ends a build, too.
+            // A signal also ends a build.
             Round::Refused if *stop.borrow() => return Ok(signals.code()),
             Round::Refused => (2, None),
             Round::Ended(Status::Done) if args.until_done => return Ok(0),
@@ -100,7 +102,7 @@ async fn rounds(args: &DevArgs) -> Result<u8, Failure> {
             Some(change) => Some(change),
             None => {
                 let what = match watch.count() {
-                    // What the team is made from is not known before it is read.
+                    // The files of a team are not known until its team file can be read.
                     _ if !args.team.exists() => {
                         format!("waiting for `{}` to be there", shown(&args.team))
                     }
@@ -122,21 +124,21 @@ async fn rounds(args: &DevArgs) -> Result<u8, Failure> {
     }
 }
 
-/// Where the team is saved. Another name of the team is another place.
+/// Returns the directory where the team is saved. It depends on the team's name.
 fn storage_of(args: &DevArgs) -> PathBuf {
     args.storage
         .clone()
         .unwrap_or_else(|| development_storage(&args.team))
 }
 
-/// Whether every policy in force lets sources be built.
+/// Returns whether every policy in force permits building sources.
 fn may_build(args: &DevArgs) -> bool {
     in_force(args.policy.as_deref())
         .is_ok_and(|operators| operators.iter().all(Operator::allows_builds))
 }
 
-/// One round, with all that has changed since the last one. What happens is `told`; the time since the newest change, if
-/// there was one, with the first result.
+/// Runs one round. `changed` are all files that changed since the last round that started; `change`
+/// is the newest change, from which the time to the first result is measured.
 async fn round(
     args: &DevArgs,
     (told, change, changed): (&Told, Option<&Change>, &[PathBuf]),
@@ -207,7 +209,7 @@ async fn until_changed(
     Ok((playing.await?, change))
 }
 
-/// Whether another text of the files may help.
+/// Returns whether editing the team's files may resolve an error.
 fn is_mendable(error: &LaunchError) -> bool {
     use LaunchError::{Answer, Definition, Lock, Missing, Model, Override, Unfit};
     matches!(
@@ -216,7 +218,8 @@ fn is_mendable(error: &LaunchError) -> bool {
     )
 }
 
-/// Tells every line, and once how long it took from a change to the first result of what was changed.
+/// Returns a listener that passes on every line and reports once how long it took from a change to
+/// the first result of what was changed.
 fn on_line(lines: &Arc<Mutex<Listener>>, change: Option<&Change>) -> OnLine {
     let lines = Arc::clone(lines);
     let mut since = change.map(|change| (change.saved_ms, named(change)));
@@ -226,7 +229,7 @@ fn on_line(lines: &Arc<Mutex<Listener>>, change: Option<&Change>) -> OnLine {
         let place = [line.text("role"), line.text("action")].join(".");
         match line.kind {
             "component-changed" => replaced.push(place),
-            // The next change came before there was a result.
+            // It was interrupted by the next change before it had a result.
             "action-failed" if line.text("fault") == "interrupted" => {}
             "action-finished" | "action-failed"
                 if replaced.is_empty() || replaced.contains(&place) =>
@@ -243,7 +246,7 @@ fn on_line(lines: &Arc<Mutex<Listener>>, change: Option<&Change>) -> OnLine {
     }))
 }
 
-/// The files of a change, as they are told.
+/// Returns the files of a change as text.
 fn named(change: &Change) -> String {
     let mut names: Vec<String> = change
         .files

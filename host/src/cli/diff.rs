@@ -1,4 +1,4 @@
-//! `diff`: two states of a run side by side. How they differ is found out in `difference`.
+//! `diff`: shows how two states of a run differ. `difference` compares them.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::{DiffArgs, Failure, preview, show_json, show_line};
 use crate::difference::{Brief, Change, Difference, Messages};
 use crate::launch::{Comparison, Side, compare};
 
-/// How much of a value or a message is shown.
+/// The maximum number of characters shown of a value or a message.
 const PREVIEW: usize = 60;
 
 pub(super) fn diff(args: &DiffArgs) -> Result<u8, Failure> {
@@ -37,7 +37,7 @@ fn side_json(side: &Side) -> Value {
     })
 }
 
-/// Where the two lineages part.
+/// Shows where the two lineages diverge.
 fn parting(compared: &Comparison) {
     for (mark, side) in [('-', &compared.one), ('+', &compared.other)] {
         let checkpoint = side.checkpoint.as_ref().map_or("none", |id| id.0.as_str());
@@ -124,7 +124,7 @@ fn told(message: &Brief) -> String {
     )
 }
 
-/// A value as people read it: texts of ours without quotes.
+/// Formats a value for people: strings without quotes, lists as one line.
 fn plain(value: &Value) -> String {
     match value {
         Value::Array(list) if list.iter().all(Value::is_string) && !list.is_empty() => list

@@ -1,4 +1,5 @@
-//! `doctor`: what this machine has of what teams need. Exit code 0 when all is there that every team needs.
+//! `doctor`: shows whether this machine has what teams need. The exit code is 0 if nothing is
+//! missing that every team needs.
 
 use super::args::DoctorArgs;
 use super::{Failure, show_document, show_line};

@@ -1,14 +1,14 @@
-//! What was done to files that do not count: to a `team.json` that has its `team.db` beside it, to a team file that a
-//! resume does not name.
+//! Notices about edited files that have no effect: a `team.json` next to its `team.db`, and a team
+//! file that a resume does not name.
 
 use std::path::Path;
 
 use super::{note, path_word, recover, shown, warn};
 use crate::launch::{edited_team_file, is_edited};
 
-/// Tells whoever changed it, in commands that go by what is saved there.
+/// Warns if `team.json` was edited, in commands that read the saved state.
 pub(super) fn look_for_edits(path: &Path) {
-    // Why a storage cannot be read is said by the command itself.
+    // If the storage cannot be read, the command itself reports why.
     if is_edited(path).unwrap_or(false) {
         tell_edited(path);
     }
@@ -27,7 +27,8 @@ pub(super) fn tell_edited(path: &Path) {
     ));
 }
 
-/// Tells whoever changed the team file that a resume which does not name it goes by the one that was saved.
+/// Notes that the team file was edited, and that a resume which does not name it uses the saved
+/// one.
 pub(super) fn tell_mended(path: &Path, policy: Option<&Path>) {
     let Ok(Some(file)) = edited_team_file(path) else {
         return;

@@ -1,4 +1,5 @@
-//! How a run ended, told to the operator: what is open, what is saved, how to go on.
+//! Describes to the operator how a run ended: open requests, where it is saved, and the commands
+//! that continue it.
 
 use std::path::Path;
 
@@ -15,7 +16,7 @@ use super::terminal::{BAD, FAINT, GOOD, ODD, note, painted};
 use super::{counted, joins, path_word, recover, shell_word, shown};
 use crate::launch::{Doubt, Makings, Run, doubts};
 
-/// When to resume with the team file named, and when as it was saved.
+/// Explain when to resume with the team file named and when without.
 pub(super) const CHANGED: &str = "after changing the team file";
 pub(super) const UNCHANGED: &str = "without changing the team file";
 
@@ -26,7 +27,7 @@ pub(super) struct Ending<'a> {
     storage: &'a Path,
     /// The policy that was named for it.
     policy: Option<&'a Path>,
-    /// How it goes on.
+    /// What continues the run.
     then: Then,
 }
 
@@ -41,7 +42,7 @@ impl<'a> Ending<'a> {
         }
     }
 
-    /// The end of a round, after which files are watched.
+    /// Creates the end of a round of `dev`, after which files are watched.
     pub(super) fn of_round(run: &'a Run, policy: Option<&'a Path>) -> Self {
         Self {
             then: Then::Watched,
@@ -49,7 +50,7 @@ impl<'a> Ending<'a> {
         }
     }
 
-    /// Tells it.
+    /// Writes it to stderr.
     pub(super) fn tell(&self, status: Status, loudness: Loudness) {
         let (env, stepper) = (self.stepper.env(), self.stepper);
         let failed: Vec<_> = env.failed().map(|(id, _)| id).collect();
@@ -156,13 +157,13 @@ impl<'a> Ending<'a> {
         }
     }
 
-    /// Tells what waits for people, and what did not get out.
+    /// Lists open requests, messages that could not be handed over, and writes in doubt.
     fn tell_open(&self, status: Status) {
         let env = self.stepper.env();
         if env.requests().next().is_some() {
             note("open requests:");
             listing(self.stepper).iter().for_each(note);
-            // Where nothing else is left to do, the end says so.
+            // For a waiting run, the description of the status itself contains this command.
             if status != Status::Waiting {
                 note(format_args!(
                     "answer with:\n  {}",
@@ -202,7 +203,8 @@ impl<'a> Ending<'a> {
         }
     }
 
-    /// Tells of budgets that are used up where the run ended for another reason: that alone is not enough to go on.
+    /// Reports exhausted budgets if the run ended for another reason: resolving that alone would
+    /// not suffice to continue.
     fn tell_broke(&self, status: Status) {
         let stepper = self.stepper;
         if status != Status::OutOfBudget && stepper.purses().next().is_some() {
@@ -225,8 +227,8 @@ impl<'a> Ending<'a> {
         recover(self.storage, self.policy)
     }
 
-    /// Returns the option that names the newest checkpoint, in a lineage that was forked. The commands that are advised then
-    /// go on with that lineage, also after another one was resumed.
+    /// Returns the option that names the newest checkpoint, if the lineage was forked. The advised
+    /// commands then continue that lineage even if another one was resumed in the meantime.
     fn checkpoint(&self) -> String {
         let env = self.stepper.env();
         match &env.checkpoint {
@@ -237,7 +239,7 @@ impl<'a> Ending<'a> {
         }
     }
 
-    /// The ways to go on after faults.
+    /// Returns the commands that may continue after faults.
     fn ways(&self, cures: &[Cure]) -> Vec<String> {
         let at = self.checkpoint();
         let (resume, what) = (self.resume() + &at, self.what() + &at);
@@ -254,7 +256,7 @@ impl<'a> Ending<'a> {
             let file = path_word(Path::new(&shown(&self.makings.file)));
             when(format!("strata-host run {file} {what}"), CHANGED)
         });
-        // One stands for all.
+        // One component is named as an example for all.
         let component = cures
             .iter()
             .find_map(|cure| cure.component.as_ref())
@@ -262,7 +264,8 @@ impl<'a> Ending<'a> {
                 let given = format!("{resume} --component {}=FIXED.wasm", shell_word(name));
                 when(given, "with another component")
             });
-        // As it is comes last, where somebody in a hurry looks. Alone it needs no telling apart.
+        // The command without changes comes last, where it is found first. It needs no comment if
+        // it is the only one.
         let alone = file.is_none() && component.is_none();
         let plain = if alone {
             resume
@@ -272,7 +275,7 @@ impl<'a> Ending<'a> {
         file.into_iter().chain(component).chain([plain]).collect()
     }
 
-    /// Tells which joins wait for what, and how they may get it.
+    /// Describes what stalled joins wait for, and how to send it.
     fn tell_stalled(&self, saved: &str) {
         let after = counted(self.stepper.env().step, "step");
         note(format_args!(
@@ -299,7 +302,7 @@ impl<'a> Ending<'a> {
     }
 }
 
-/// Whose budget is used up, and how far.
+/// Describes whose budget is exhausted.
 fn exhausted(stepper: &Stepper) -> String {
     let (team, env) = (stepper.team(), stepper.env());
     let of = |spent: Usd, max: Option<Usd>| max.map(|max| format!("{spent} of {max}"));
@@ -327,11 +330,12 @@ fn exhausted(stepper: &Stepper) -> String {
     }
 }
 
-/// What a resume needs to go on, beyond what its operator lets it spend at most, where a policy says that.
+/// Returns the arguments that raise the exhausted budget. `most` is the highest budget that a
+/// policy permits, with the policy's path.
 pub(super) fn more(stepper: &Stepper, most: Option<&(Usd, String)>) -> String {
     let (team, env) = (stepper.team(), stepper.env());
     let broke = env.budget.is_some_and(|max| env.spent >= max);
-    // With more than that it would stop again at once.
+    // With a higher budget it would stop again immediately.
     let bound = most.filter(|(most, _)| env.budget.is_some_and(|max| max >= *most));
     match (stepper.purses().next(), bound) {
         (Some(Purse::Role(_)), _) => {
@@ -353,7 +357,7 @@ pub(super) fn more(stepper: &Stepper, most: Option<&(Usd, String)>) -> String {
     }
 }
 
-/// The same beyond the limit of steps, which counts those before a resume, too.
+/// Returns the argument that raises the step limit. Steps before a resume count, too.
 pub(super) fn steps_in_all(stepper: &Stepper) -> String {
     format!("--max-steps N   # more than {}, in all", stepper.env().step)
 }

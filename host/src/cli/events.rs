@@ -1,4 +1,5 @@
-//! `events`: what was recorded, told again from the beginning.
+//! `events`: prints the recorded events from the beginning, and with `--follow` those that are
+//! added.
 
 use std::path::Path;
 use std::thread::sleep;
@@ -9,7 +10,7 @@ use super::{Failure, note, show_json};
 use crate::launch::Telling;
 use crate::store::Holder;
 
-/// How often it is looked whether more was recorded.
+/// The interval at which new events are looked for.
 const OFTEN: Duration = Duration::from_millis(100);
 
 pub(super) fn events(at: &str, lineage: Option<&str>, follow: bool) -> Result<u8, Failure> {
@@ -24,9 +25,10 @@ pub(super) fn events(at: &str, lineage: Option<&str>, follow: bool) -> Result<u8
         ));
     }
     loop {
-        // Before it is read: who lets go has recorded all.
+        // The holder is determined before reading: a process that releases the storage has recorded
+        // all of its events.
         let goes_on = follow && telling.holder()? != Holder::Nobody;
-        // Who reads no more needs no more.
+        // Reading stops once the reader of stdout has gone away.
         while !is_deaf()
             && let Some(lines) = telling.more()?
         {

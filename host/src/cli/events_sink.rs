@@ -1,4 +1,4 @@
-//! Where `--events` writes: stdout, or a file that tells all of a run over its resumes.
+//! The target of `--events`: stdout, or a file that holds all events of a run across resumes.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,31 +12,32 @@ use crate::launch::{Inputs, OutputFile, Telling, WriteTime};
 use crate::narrator::Line;
 use crate::open;
 
-/// How much of the end of a file is looked at, and four times as much again where that is within one line.
+/// How many bytes at the end of the file are read to find the last complete line. The number is
+/// multiplied by four until one is found.
 const END_BYTES: u64 = 64 << 10;
 
-/// What becomes of what the file held before.
+/// What happens to the previous content of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Held {
-    /// It stays, and more comes after it: the events of the run that is saved there go on.
+    /// It is kept and appended to: the events of the run saved at this path continue.
     Kept(PathBuf),
-    /// It goes.
+    /// It is dropped.
     Dropped,
 }
 
-/// Where events are written.
+/// The target of events.
 pub(super) enum EventsSink {
     /// Stdout.
     Output,
-    /// A file, or a pipe.
+    /// A file or a pipe.
     File(EventsFile),
 }
 
-/// How the file begins.
+/// The first bytes of every events file.
 const BEGINNING: &[u8] = b"{\"n\":";
 
-/// Refuses to write the file that an option names over an input of the run, or where actions of the run could read it
-/// or write into it.
+/// Fails if the file that `option` names is an input of the run, which would be overwritten, or if
+/// actions of the run could read it or write into it.
 pub(super) fn spare(
     option: &str,
     output: OutputFile<'_>,
@@ -48,7 +49,7 @@ pub(super) fn spare(
     }
 }
 
-/// The same of `--events`, which need not be given.
+/// Fails if `--events` names an input of the run.
 pub(super) fn spare_events(events: Option<&Path>, inputs: &Inputs<'_>) -> Result<(), Failure> {
     // `-` is stdout.
     let Some(path) = events.filter(|path| *path != Path::new("-")) else {
@@ -63,7 +64,7 @@ pub(super) fn spare_events(events: Option<&Path>, inputs: &Inputs<'_>) -> Result
 }
 
 impl EventsSink {
-    /// `-` is stdout.
+    /// Opens the target; `-` is stdout.
     pub(super) fn open(path: &Path, held: Held) -> Result<Self, Failure> {
         if path == Path::new("-") {
             return Ok(Self::Output);
@@ -71,7 +72,7 @@ impl EventsSink {
         EventsFile::open(path, held).map(Self::File)
     }
 
-    /// Writes what was recorded and not written before, of a run in which nothing happens any more.
+    /// Writes the recorded events that the file lacks, for a run that has ended.
     pub(super) fn make_up(&mut self) -> io::Result<()> {
         match self {
             Self::Output => Ok(()),
@@ -79,7 +80,7 @@ impl EventsSink {
         }
     }
 
-    /// Writes a line, in one piece, so that who follows it never sees half of one.
+    /// Writes a line with a single write, so that readers never see part of one.
     pub(super) fn write(&mut self, line: &Line) -> io::Result<()> {
         match self {
             Self::Output => {
@@ -95,13 +96,15 @@ impl EventsSink {
     }
 }
 
-/// The file. What it held before is dropped with the first line and not earlier: a run that is refused, since another
-/// one holds the storage, must not empty the file that the other one writes.
+/// An events file. Its previous content is dropped with the first line and not earlier: a run that
+/// is refused, because another process holds the storage, must not empty the file that this process
+/// writes.
 pub(super) struct EventsFile {
     file: File,
-    /// What is done before the first line; none after it.
+    /// What to do with the previous content before the first line; `None` after it.
     held: Option<Held>,
-    /// Whether it was there, with nothing in it: whoever made it was killed before it could tell the first line.
+    /// Whether the file existed and was empty: its creator was killed before it wrote the first
+    /// line.
     was_empty: bool,
     path: PathBuf,
 }
@@ -109,7 +112,7 @@ pub(super) struct EventsFile {
 impl EventsFile {
     fn open(path: &Path, held: Held) -> Result<Self, Failure> {
         let was_empty = path.metadata().is_ok_and(|meta| meta.len() == 0);
-        // At its end, wherever that is by then: somebody else may cut it off meanwhile.
+        // It is opened in append mode, since another process may truncate it in the meantime.
         let file = open::to_append(path).map_err(|error| {
             Failure::usage(format!("cannot write `{}`: {error}", path.display()))
         })?;
@@ -121,7 +124,7 @@ impl EventsFile {
         })
     }
 
-    /// Gets ready for the line `n`, if it is the first.
+    /// Prepares the file for line `n`, if that is the first one.
     fn prepare(&mut self, n: u64) -> io::Result<()> {
         match self.held.take() {
             None => Ok(()),
@@ -129,7 +132,8 @@ impl EventsFile {
             Some(Held::Dropped) => self.file.set_len(0),
             Some(Held::Kept(saved)) => {
                 let end = self.end()?;
-                // It may end within a line, of a process that was killed, say: that is told again, whole.
+                // The file may end within a line, written by a process that was killed. The line is
+                // then written again completely.
                 let torn = end.len()
                     - end
                         .iter()
@@ -149,7 +153,8 @@ impl EventsFile {
         }
     }
 
-    /// Writes what was recorded between two lines: who was killed has recorded it and told nobody.
+    /// Writes the events that were recorded between lines `last` and `next`: a process that was
+    /// killed may have recorded them without writing them here.
     fn make_up(&mut self, saved: &Path, (mut last, next): (u64, u64)) -> io::Result<()> {
         let mut telling = Telling::open(saved).map_err(io::Error::other)?;
         while let Some(lines) = telling.more().map_err(io::Error::other)? {
@@ -164,7 +169,7 @@ impl EventsFile {
         self.make_up_for_others(saved, (last, next))
     }
 
-    /// The same with what was recorded in lineages that were left since.
+    /// Writes the missing events that belong to lineages that were left since.
     fn make_up_for_others(&mut self, saved: &Path, (last, next): (u64, u64)) -> io::Result<()> {
         if last + 1 == next {
             return Ok(());
@@ -191,9 +196,9 @@ impl EventsFile {
             .write_all((json(&line.to_json()).into_owned() + "\n").as_bytes())
     }
 
-    /// The end of the file, with a whole line in it if there is one.
+    /// Returns the end of the file, which contains a complete line if the file has one.
     fn end(&self) -> io::Result<Vec<u8>> {
-        // It is opened once more, since a file that can be read, too, would be another thing where it is a pipe.
+        // The file is opened again for reading. Opening it for both would not work for a pipe.
         let mut file = open::regular(&self.path)?;
         let length = file.metadata()?.len();
         let mut looked = END_BYTES;
@@ -210,7 +215,7 @@ impl EventsFile {
     }
 }
 
-/// The number of the last whole line that begins here.
+/// Returns the number of the last complete line that begins within `end`.
 fn last_number(end: &[u8]) -> Option<u64> {
     let whole = &end[..=end.iter().rposition(|byte| *byte == b'\n')?];
     whole.split(|byte| *byte == b'\n').rev().find_map(|line| {

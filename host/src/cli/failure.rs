@@ -1,4 +1,4 @@
-//! What a command ends with when it does not succeed: each error's exit code, and how it is told.
+//! The failure of a command: maps each error to its exit code and its message.
 
 use std::path::Path;
 
@@ -12,15 +12,15 @@ use crate::manifest::{Diagnostics, Paint, beside};
 use crate::skills::SkillError;
 use crate::store::{StoreError, of_file};
 
-/// The exit code where another process has the storage.
+/// The exit code if another process holds the storage.
 const IN_USE: u8 = 9;
 
-/// Why a command failed, with its exit code.
+/// The reason why a command failed, with its exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(super) code: u8,
     pub(super) message: String,
-    /// Whether the message is rendered with its place in a file, and says itself that it is an error.
+    /// Whether the message is already rendered as an error with its location in a file.
     pub(super) rendered: bool,
 }
 
@@ -38,7 +38,7 @@ impl Failure {
         Self::new(2, message)
     }
 
-    /// The machine failed us.
+    /// The machine or this program failed.
     pub(super) fn internal(message: impl Into<String>) -> Self {
         Self::new(1, message)
     }
@@ -48,12 +48,12 @@ impl Failure {
         Self::new(8, message)
     }
 
-    /// Another process has the storage.
+    /// Another process holds the storage.
     fn in_use(message: impl Into<String>) -> Self {
         Self::new(IN_USE, message)
     }
 
-    /// Stdout does not take what is printed.
+    /// Stdout could not be written.
     pub(super) fn unprinted(error: std::io::Error) -> Self {
         Self::internal(format!("cannot write to stdout: {error}"))
     }
@@ -145,7 +145,7 @@ impl From<StoreError> for Failure {
     }
 }
 
-/// What to say of `PATH@ID`, which other commands take, where `PATH` is there.
+/// Returns a hint for `PATH@ID` in a command that does not accept it, if `PATH` exists.
 fn without_place(path: &Path) -> Option<String> {
     let (team, _) = path.to_str()?.rsplit_once('@')?;
     Path::new(team)
@@ -153,14 +153,14 @@ fn without_place(path: &Path) -> Option<String> {
         .then(|| format!("; `{team}` is there, and this command takes no `@` with an id behind it"))
 }
 
-/// Returns what to say of a directory with a similar name.
+/// Returns a hint that names a directory with a similar name.
 fn meant(path: &Path) -> Option<String> {
     beside(path)
         .filter(|near| near.is_dir())
         .map(|near| format!("; did you mean `{}`?", near.display()))
 }
 
-/// The exit code of a run that ended with this status.
+/// Returns the exit code of a run that ended with this status.
 pub(super) fn exit_code(status: Status) -> u8 {
     match status {
         Status::Done => 0,

@@ -1,4 +1,5 @@
-//! A fault, told to the operator: what failed, where, why, what it did last, and how it can be mended.
+//! Describes a fault to the operator: what failed, where and why, what it did last, and how it can
+//! be fixed.
 
 use strata_core::activation::{Activation, Phase};
 use strata_core::event::{HostCall, Outcome, Work};
@@ -13,50 +14,52 @@ use super::{preview, shown};
 use crate::build::script;
 use crate::launch::{Made, Makings};
 
-/// What to think of besides the limit where computing took too long.
+/// The advice for attempts that computed too long, in addition to the limit.
 const LOOP: &str = "if the action loops without end, a higher limit does not help: fix the action";
-/// How many frames of a guest's stack are shown.
+/// The maximum number of stack frames shown.
 const FRAMES: usize = 8;
-/// Where Rust goes to panic: of no use to who looks for the place it came from.
+/// Prefixes of the frames in which Rust panics. They do not help to find the cause.
 const PANICKING: [&str; 4] = [
     "__rustc::",
     "core::panicking::",
     "std::panicking::",
     "std::sys::backtrace::",
 ];
-/// How many of the last calls of the host are shown.
+/// How many of the last host calls are shown.
 const CALLS: usize = 5;
-/// How much of what came back from one is shown.
+/// The maximum number of characters shown of a response.
 const PREVIEW: usize = 60;
-/// How many of the results that are kept are named.
+/// The maximum number of kept results that are named.
 const NAMED: usize = 6;
 
-/// How the run goes on after a fault.
+/// What continues the run after a fault.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Then {
-    /// With another command.
+    /// Another command.
     Resumed,
-    /// By itself, once a file that is watched has changed.
+    /// `dev`, once a watched file has changed.
     Watched,
 }
 
 /// What to do about a fault.
 pub(super) struct Cure {
-    /// The action, as `--component` names it; none where another component does not help.
+    /// The action, as `--component` names it; `None` if another component does not help.
     pub(super) component: Option<String>,
-    /// Whether the team file is to be changed.
+    /// Whether the team file should be changed.
     pub(super) file: bool,
-    /// It in words.
+    /// The advice as text.
     words: Option<String>,
 }
 
-/// Tells of a role's fault, and says what can be done.
+/// Writes a role's fault to stderr and returns what can be done about it. Returns `None` if the
+/// role has no fault.
 pub(super) fn tell(stepper: &Stepper, id: RoleId, makings: &Makings, then: Then) -> Option<Cure> {
     let activation = stepper.env().role(id).activation.as_ref()?;
     let Phase::Failed(fault) = &activation.phase else {
         return None;
     };
-    // Who stopped the run knows why, and the end of it says how to go on.
+    // An interruption needs no advice: the operator caused it, and the end of the run says how to
+    // continue.
     if fault.kind == FaultKind::Interrupted {
         return None;
     }
@@ -70,7 +73,7 @@ pub(super) fn tell(stepper: &Stepper, id: RoleId, makings: &Makings, then: Then)
     let head = painted(BAD, "fault:");
     let at = match index {
         0.. => format!("{} action {index} `{action}`", role.name),
-        // Where no action is called, what is done names itself.
+        // `think` and `answer` are not actions and have no index.
         _ => format!("{} `{action}`", role.name),
     };
     note(format_args!(
@@ -108,9 +111,10 @@ pub(super) fn tell(stepper: &Stepper, id: RoleId, makings: &Makings, then: Then)
     Some(cure)
 }
 
-/// What helps against a fault. A limit that was reached is named by the fault itself, whatever its kind.
+/// Returns what to do about a fault. A limit that was reached is named in the fault's message.
 ///
-/// It depends on what the host knows, and never on a message: a guest may choose the words of that.
+/// The result depends on the cause that the host recorded, and never on the message, whose text a
+/// guest may choose.
 fn cure(fault: &Fault, (name, retries): (&str, u32), made: Option<&Made>, then: Then) -> Cure {
     let place = made
         .map(|made| format!(" ({})", made.place))
@@ -158,7 +162,7 @@ fn cure(fault: &Fault, (name, retries): (&str, u32), made: Option<&Made>, then: 
         }
         FaultCause::Declared => of_code((name, &place), made, then),
         FaultCause::Unspecified => match fault.kind {
-            // The fault says so itself.
+            // The fault's message says it.
             FaultKind::StateConflict => in_file(None),
             FaultKind::Interrupted => Cure {
                 component: None,
@@ -170,7 +174,7 @@ fn cure(fault: &Fault, (name, retries): (&str, u32), made: Option<&Made>, then: 
     }
 }
 
-/// What helps where something is not granted.
+/// Returns the advice for a grant that is missing.
 fn of_grant(grant: Grant, (name, place): (&str, &str), made: Option<&Made>) -> String {
     let withheld = made.and_then(|made| {
         made.withheld
@@ -186,12 +190,13 @@ fn of_grant(grant: Grant, (name, place): (&str, &str), made: Option<&Made>) -> S
     }
 }
 
-/// What helps where the code of an action is at fault.
+/// Returns what to do if the code of an action is wrong.
 fn of_code((name, place): (&str, &str), made: Option<&Made>, then: Then) -> Cure {
     let component = component(name, made);
-    // Also where the source is to be changed: what it is called with stands in the team file.
+    // The team file is named even if the source is to be changed, since it holds the action's
+    // configuration.
     let file = !made.is_some_and(|made| script::is_newest(&made.from));
-    // The host does not know which of the two is wrong: a faulty guest may say anything.
+    // The host cannot know whether the code or the configuration is wrong.
     let config = format!("its `config` in the team file{place}");
     let words = made.map(|made| match &component {
         Some(_) if then == Then::Watched => {
@@ -220,7 +225,7 @@ fn of_code((name, place): (&str, &str), made: Option<&Made>, then: Then) -> Cure
     }
 }
 
-/// What helps where an action says that it may succeed another time.
+/// Returns the advice for an action that declared that it may succeed if it is repeated.
 fn of_retries(retries: u32, name: &str, place: &str) -> String {
     match retries {
         0 => format!(
@@ -233,13 +238,13 @@ fn of_retries(retries: u32, name: &str, place: &str) -> String {
     }
 }
 
-/// The action, as `--component` names it, where it is no source that is built by itself.
+/// Returns the action as `--component` names it, unless it is built from source automatically.
 fn component(name: &str, made: Option<&Made>) -> Option<String> {
     made.filter(|made| made.from.extension().is_some_and(|kind| kind == "wasm"))
         .map(|_| name.to_owned())
 }
 
-/// The frames from where the guest's own code is, where it is on the stack at all.
+/// Returns the frames starting with the guest's own code, or all frames if there is no such frame.
 fn frames(backtrace: &[String]) -> &[String] {
     let of_panic = |frame: &&String| PANICKING.iter().any(|start| frame.starts_with(start));
     let own = backtrace.iter().take_while(of_panic).count();
@@ -254,7 +259,7 @@ fn on_stderr(line: &str) {
     note(line);
 }
 
-/// A call of the host, and what came back.
+/// Returns a host call and its response on one line.
 pub(super) fn called(call: &HostCall) -> String {
     format!(
         "{:<6} {}",
@@ -263,7 +268,7 @@ pub(super) fn called(call: &HostCall) -> String {
     )
 }
 
-/// What came back from a call, in words.
+/// Returns the response of a host call as text.
 pub(super) fn answer(call: &HostCall) -> String {
     let response = call.response.value();
     let told = ["text", "body", "message"]
@@ -277,7 +282,7 @@ pub(super) fn answer(call: &HostCall) -> String {
     }
 }
 
-/// Tells what is finished in the open step, and not made again.
+/// Lists what is finished in the open step and will not be repeated.
 pub(super) fn tell_kept(stepper: &Stepper) {
     let (team, env) = (stepper.team(), stepper.env());
     let done = |id: RoleId| {
@@ -298,7 +303,7 @@ pub(super) fn tell_kept(stepper: &Stepper) {
     note(format_args!("finished, and not run again: {named}{more}"));
 }
 
-/// The actions that an activation has finished.
+/// Returns the names of the actions that an activation has finished.
 fn names(stepper: &Stepper, id: RoleId, activation: &Activation) -> Vec<String> {
     let role = stepper.team().role(id);
     let acts = activation
@@ -309,7 +314,7 @@ fn names(stepper: &Stepper, id: RoleId, activation: &Activation) -> Vec<String> 
         .collect()
 }
 
-/// Tells some lines below a title, where there are any.
+/// Writes lines below a title, if there are any.
 pub(super) fn section(title: &str, lines: impl Iterator<Item = String>, tell: impl Fn(&str)) {
     let mut lines = lines.peekable();
     if lines.peek().is_some() {
@@ -430,7 +435,7 @@ mod tests {
             &[panic.as_slice(), &["boom::run", "core::panicking::x"]].concat(),
             &["boom::run", "core::panicking::x"],
         );
-        // One that is nothing else is better than none.
+        // If there are no other frames, they are shown.
         check(&panic, &panic);
         check(&[], &[]);
     }

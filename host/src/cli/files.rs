@@ -1,4 +1,4 @@
-//! `files`: which files actions wrote, as they are in a saved state; and laying them out in a directory.
+//! `files`: lists the files that actions wrote, in a saved state, and copies them to a directory.
 
 use strata_core::event::Work;
 use strata_core::file::Content;
@@ -30,7 +30,8 @@ pub(super) fn files(args: &FilesArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// A line for each file that actions wrote or removed: what committed steps left, then what open work did.
+/// Returns a line for each file that actions wrote or removed: first those of committed steps, then
+/// those of open activations.
 pub(super) fn listing(stepper: &Stepper) -> impl Iterator<Item = String> {
     let line = move |(path, content, by, step): Row<'_>| {
         let what = match content {
@@ -47,7 +48,7 @@ pub(super) fn listing(stepper: &Stepper) -> impl Iterator<Item = String> {
     rows(stepper).into_iter().map(line)
 }
 
-/// A path, what lies there, who left it, in which committed step.
+/// A path, its content, the action that wrote it, and the step that committed it.
 type Row<'a> = (&'a str, &'a Content, String, Option<u64>);
 
 fn rows(stepper: &Stepper) -> Vec<Row<'_>> {

@@ -1,4 +1,4 @@
-//! `fork`: another lineage from a checkpoint.
+//! `fork`: starts another lineage at a checkpoint.
 
 use serde_json::json;
 use strata_core::id::CheckpointId;

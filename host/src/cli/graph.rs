@@ -1,4 +1,4 @@
-//! `graph`: draws a team. Nothing of it is run, built or opened.
+//! `graph`: writes a team as a graph. Nothing is run or built, and no component is opened.
 
 use super::{Failure, GraphArgs, GraphFormat, print};
 use crate::graph::{Format, Graph};

@@ -1,5 +1,5 @@
-//! The command line's help: short with `-h`; with `--help` examples and exit codes, too. What there is to tell of is in
-//! `args`.
+//! The help of the command line: short with `-h`; with `--help` it includes examples and exit
+//! codes. Arguments are declared in `args`.
 
 use std::ffi::OsStr;
 
@@ -8,7 +8,7 @@ use clap::{CommandFactory, FromArgMatches};
 
 use super::args::Cli;
 
-/// Of all that run teams.
+/// The exit codes of commands that run teams.
 const OF_RUNS: &str = "Exit codes:
   0    done
   1    internal error: the machine or this program failed
@@ -22,12 +22,12 @@ const OF_RUNS: &str = "Exit codes:
   9    the storage is in use by another process
   10   in doubt: whether a write took effect is not known
   130  interrupted; 143 by SIGTERM. A run that is only waiting (`run --keep-alive`, `dev`) exits with the code for its state";
-/// Of all others.
+/// The exit codes of other commands.
 const OF_OTHERS: &str = "Exit codes: 0 done, 1 internal error, 2 usage or configuration; `strata-host --help` lists all.";
-/// What runs teams.
+/// The commands that run teams.
 const RUNS: [&str; 2] = ["run", "dev"];
 
-/// The command line as it is parsed and described.
+/// Returns the definition of the command line, with examples and exit codes.
 pub(super) fn command() -> clap::Command {
     let long = |command: clap::Command, codes: &str| {
         let examples = command
@@ -53,22 +53,23 @@ pub(super) fn command() -> clap::Command {
     .mut_subcommands(each)
 }
 
-/// Where to begin.
+/// The examples in the program's own help.
 const HEAD: &str = "Examples:
   strata-host new team press && strata-host run press/team.toml
   strata-host check team.toml
   strata-host run --recover_path workspace/storage/team";
 
-/// What takes a text, and what that is called there.
+/// Commands that take a text, and the name of the text.
 const TEXTS: [(&str, &str); 3] = [("run", "idea"), ("dev", "idea"), ("send", "text")];
 
-/// One word too many is most often a text that was not quoted.
+/// Adds a hint to the error for a superfluous argument, which is most often part of a text without
+/// quotes.
 fn quoted(mut error: clap::Error) -> clap::Error {
     let is_more = match (error.kind(), error.get(ContextKind::InvalidArg)) {
         (ErrorKind::UnknownArgument, Some(ContextValue::String(arg))) => !arg.starts_with('-'),
         (kind, _) => kind == ErrorKind::TooManyValues,
     };
-    // Words need not be text.
+    // Arguments need not be valid UTF-8.
     let called = std::env::args_os()
         .skip(1)
         .find(|arg| !arg.as_encoded_bytes().starts_with(b"-"));
@@ -85,7 +86,7 @@ fn quoted(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// What the process was called with.
+/// Parses the arguments of the process.
 pub(super) fn parse() -> Result<Cli, clap::Error> {
     let mut command = command();
     let matches = command

@@ -1,5 +1,5 @@
-//! `inspect`: a saved state, for people as tables, for programs as the document that `team.json` holds. Parts of it, an
-//! action, the calls of the host, a message, are below.
+//! `inspect`: shows a saved state, for people as tables, for programs as the document that
+//! `team.json` holds. The modules below show parts of it: an action, the host calls, a message.
 
 mod action;
 mod calls;
@@ -32,9 +32,9 @@ use super::{
 use crate::launch::{Doubt, SavedTeam, place, saved};
 use crate::store::{At, follow_link, team_json};
 
-/// How much of a role's last output is shown.
+/// The maximum number of characters shown of a role's last output.
 const OUTPUT: usize = 40;
-/// How much of a message is shown.
+/// The maximum number of characters shown of a message.
 const PREVIEW: usize = 70;
 
 pub(super) fn inspect(args: &InspectArgs) -> Result<u8, Failure> {
@@ -187,7 +187,8 @@ fn show(saved: &SavedTeam, (path, at): (&Path, &At), life: Life) {
     );
 }
 
-/// The newest message of each role that has sent one. Older ones than these are not looked at.
+/// Returns the newest message of each role that has sent one. The search ends once each role has
+/// one.
 fn newest(stepper: &Stepper) -> BTreeMap<&str, &Message> {
     let mut left: BTreeSet<&str> = stepper
         .team()
@@ -207,7 +208,7 @@ fn newest(stepper: &Stepper) -> BTreeMap<&str, &Message> {
     newest
 }
 
-/// What a role is at, in words.
+/// Describes what a role is doing.
 fn standing(stepper: &Stepper, id: RoleId, life: Life) -> String {
     let role = stepper.team().role(id);
     let Some(activation) = &stepper.env().role(id).activation else {
@@ -227,7 +228,7 @@ fn standing(stepper: &Stepper, id: RoleId, life: Life) -> String {
         Phase::Running if life.is_cut_off(stepper) => "cut off",
         Phase::Running => "running",
         Phase::Resting => "waits for another try",
-        // Whoever stopped the run did it no harm.
+        // An interruption is not a fault of the action.
         Phase::Failed(fault) if fault.kind == FaultKind::Interrupted => "interrupted",
         Phase::Failed(_) => "FAILED",
         Phase::Complete => "finished",
@@ -236,7 +237,7 @@ fn standing(stepper: &Stepper, id: RoleId, life: Life) -> String {
     format!("{what}: {how} (attempts {})", activation.current.attempts)
 }
 
-/// Who spent what, and what the journal saved.
+/// Shows what each action spent, and what the journal saved.
 fn show_spending(stepper: &Stepper) {
     let line = |(slot, used): (&Slot, &Spending)| {
         let name = stepper.team().slot_name(*slot);
@@ -272,7 +273,7 @@ fn show_faults(stepper: &Stepper, path: &Path, life: Life) {
             fault.message
         )
     };
-    // That a run was stopped is no fault of the role that was at work.
+    // An interruption is not a fault of the role that was working.
     let faults = || {
         stepper
             .env()
@@ -280,7 +281,8 @@ fn show_faults(stepper: &Stepper, path: &Path, life: Life) {
             .filter(|(_, _, fault)| fault.kind != FaultKind::Interrupted)
     };
     let told: Vec<String> = faults().map(fault).collect();
-    // Messages of faults may have lines: how tools that were compiled for guests tell. None stands for more.
+    // Messages of faults may have several lines, such as those of compilers. No line may look like
+    // another fault.
     let lines = told.iter().flat_map(|text| {
         let mut lines = text.split('\n');
         let first = lines.next().map(str::to_owned);

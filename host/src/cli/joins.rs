@@ -1,20 +1,21 @@
-//! Joins in words: what waits in each, and what it waits for. When they fire is the core's business.
+//! Describes joins: which messages each holds and which it waits for. The core decides when a join
+//! fires.
 
 use strata_core::id::RoleId;
 use strata_core::stepper::Stepper;
 use strata_core::team::{Join, Mode};
 
-/// How a join stands.
+/// The state of a join.
 pub(super) struct Standing<'a> {
     /// The join.
     pub(super) join: &'a Join,
-    /// How many messages of each source wait in it, by the names of those.
+    /// How many messages of each source it holds, by the sources' names.
     pub(super) waiting: Vec<(&'a str, usize)>,
-    /// The sources that it waits for, where something waits in it.
+    /// The sources that it still waits for; empty if it holds nothing.
     pub(super) missing: Vec<&'a str>,
 }
 
-/// How all joins of a team stand.
+/// Returns the states of all joins of a team.
 pub(super) fn standings(stepper: &Stepper) -> impl Iterator<Item = Standing<'_>> {
     let team = stepper.team();
     team.joins
@@ -43,7 +44,7 @@ pub(super) fn standings(stepper: &Stepper) -> impl Iterator<Item = Standing<'_>>
 }
 
 impl Standing<'_> {
-    /// What waits in it and what it waits for, in one line.
+    /// Describes on one line what it holds and what it waits for.
     pub(super) fn text(&self) -> String {
         if self.missing.is_empty() {
             return self.held();
@@ -51,7 +52,7 @@ impl Standing<'_> {
         format!("{}; waits for {}", self.held(), self.missing_text())
     }
 
-    /// What waits in it.
+    /// Describes what it holds.
     pub(super) fn held(&self) -> String {
         let waiting = self.waiting.iter().filter(|(_, count)| *count > 0);
         let held: Vec<String> = waiting
@@ -64,7 +65,7 @@ impl Standing<'_> {
         }
     }
 
-    /// The names of the sources that it waits for.
+    /// Returns the names of the sources that it waits for.
     pub(super) fn missing_text(&self) -> String {
         let names: Vec<String> = self
             .missing

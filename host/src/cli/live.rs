@@ -1,5 +1,5 @@
-//! The live part of a run, at the bottom of a terminal: a line for the team, one for each action that is at work. What
-//! stays on the screen is told by `reporter`; how it is drawn is `terminal`'s.
+//! The live view of a run, at the bottom of a terminal: a line for the team and one for each action
+//! being run. Permanent lines are written by `reporter`; drawing is done by `terminal`.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -18,49 +18,51 @@ use crate::driver::clock::now_ms;
 use crate::narrator::Line;
 use crate::services::llm::Audience;
 
-/// So many actions at work have a line of their own; more would push what was told before off a small screen.
+/// The maximum number of actions that have a line of their own. More would displace the permanent
+/// lines on a small screen.
 const ROWS: usize = 6;
-/// The columns of a name, at least.
+/// The minimum width of a name, in columns.
 pub(super) const NAME: usize = 28;
-/// How often clocks move.
+/// The interval at which elapsed times are updated.
 const TICK: Duration = Duration::from_millis(250);
 
-/// What is shown. Everything that has it shows the same.
+/// A handle to the live view. All clones show the same view.
 #[derive(Clone, Default)]
 pub(super) struct Live(Option<Arc<Mutex<Shown>>>);
 
-/// What the live part is made of.
+/// The content of the live view.
 #[derive(Default)]
 struct Shown {
     began_ms: i64,
-    /// By the names of roles: each has one action at work at most.
+    /// By the name of the role; each role runs at most one action at a time.
     flights: BTreeMap<String, Flight>,
     step: u64,
     roles: usize,
     spent: f64,
     budget: Option<Usd>,
-    /// Dropped when clocks need not move any more. None while nothing is shown.
+    /// Stops the thread that updates elapsed times when it is dropped. `None` while nothing is
+    /// shown.
     clock: Option<Sender<()>>,
 }
 
-/// An action at work.
+/// An action being run.
 struct Flight {
     name: String,
     began_ms: i64,
     attempt: u64,
-    /// The host function that it called last.
+    /// The kind of its last host call.
     call: Option<String>,
-    /// How many such calls have left the host and did not come back yet.
+    /// How many host calls have been sent and have not returned.
     away: usize,
 }
 
 impl Live {
-    /// A live part, where there is a terminal that can show it.
+    /// Creates a live view, which is empty if there is no terminal that can show it.
     pub(super) fn at_terminal() -> Self {
         Self(terminal::is_live().then(Arc::default))
     }
 
-    /// Shows a team that begins to run, or goes on.
+    /// Shows a team that is started or resumed.
     pub(super) fn begin(&self, stepper: &Stepper) {
         let Some(mut shown) = self.shown() else {
             return;
@@ -71,7 +73,7 @@ impl Live {
         let (clock, stopped) = mpsc::channel();
         shown.clock = Some(clock);
         let live = self.clone();
-        // Without it, clocks move with what happens.
+        // If the thread cannot be started, elapsed times are updated with each event only.
         let _ = thread::Builder::new()
             .name("live part".into())
             .spawn(move || {
@@ -82,7 +84,8 @@ impl Live {
         shown.draw();
     }
 
-    /// Who is told of calls that leave the host, which is no event, beside somebody who hears models' replies.
+    /// Returns a factory of stream observers that also shows calls being sent, for which there is
+    /// no event. It delegates to `other`.
     pub(super) fn listening_with(&self, other: Option<Audience>) -> Option<Audience> {
         if self.0.is_none() {
             return other;
@@ -104,7 +107,7 @@ impl Live {
         shown.draw();
     }
 
-    /// Follows what happens.
+    /// Updates the view from a public event.
     pub(super) fn tell(&self, line: &Line) {
         if let Some(mut shown) = self.shown() {
             shown.tell(line);
@@ -112,7 +115,7 @@ impl Live {
         }
     }
 
-    /// Takes everything away again.
+    /// Removes the view from the terminal.
     pub(super) fn end(&self) {
         let Some(mut shown) = self.shown() else {
             return;
@@ -134,7 +137,7 @@ impl Shown {
         match line.kind {
             "step-started" => self.step = number(line, "step").unwrap_or(self.step),
             "plugin-instantiated" | "action-started" => {
-                // The line about its component comes before the one about itself.
+                // `plugin-instantiated` precedes `action-started` and lacks the attempt.
                 let name = one_line(&format!("{}.{}", line.text("role"), line.text("action")));
                 let attempt = number(line, "attempt").unwrap_or(1);
                 let flight = Flight {
@@ -213,7 +216,7 @@ impl Flight {
     }
 }
 
-/// A time for people: `12s`, `3m05s`, `2h03m`.
+/// Formats a duration for people: `12s`, `3m05s`, `2h03m`.
 pub(super) fn clock(ms: i64) -> String {
     let seconds = ms.max(0) / 1000;
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {

@@ -1,4 +1,4 @@
-//! `lock`: writes down which components a team has, so that others are refused.
+//! `lock`: records the digests of a team's components, so that other components are refused.
 
 use super::{Failure, LockArgs, counted, note, print};
 use crate::cli::progress::Progress;

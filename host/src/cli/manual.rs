@@ -1,4 +1,5 @@
-//! `completions` and `man`: what the arguments' own descriptions say, for shells and for `man`.
+//! `completions` and `man`: generate shell completions and manual pages from the declared
+//! arguments.
 
 use std::path::Path;
 
@@ -11,7 +12,8 @@ pub(super) fn completions(shell: Shell) -> Result<u8, Failure> {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut command(), "strata-host", &mut text);
     let text = String::from_utf8_lossy(&text);
-    // Of a program with a hyphen in its name bash is given the subcommands under another name than it looks for.
+    // clap_complete generates two different names for the subcommands of a program with a hyphen in
+    // its name.
     print(
         text.replace("strata__subcmd__host", "strata__host")
             .trim_end(),

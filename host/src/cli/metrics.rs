@@ -1,4 +1,4 @@
-//! `--metrics`: where a run's metrics are served.
+//! `--metrics`: starts the metrics server of a run.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Failure, note};
 use crate::metrics::{Metrics, server};
 
-/// An address as it is given: `9464`, or `127.0.0.1:9464`.
+/// Parses an address given as `9464` or `127.0.0.1:9464`.
 pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     let alone = || {
         text.parse()
@@ -19,7 +19,7 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
-/// Serves metrics from now on.
+/// Starts the server and returns the metrics that it serves.
 pub(super) async fn serve(address: SocketAddr, quiet: bool) -> Result<Arc<Metrics>, Failure> {
     let metrics = Arc::new(Metrics::default());
     let bound = server::serve(address, metrics.clone()).await;

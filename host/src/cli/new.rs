@@ -1,4 +1,4 @@
-//! `new`: begins an action or a team, and says what to do next. `sdk`: where the SDK of a language is.
+//! `new`: creates an action or a team from a template. `sdk`: prints the directory of an SDK.
 
 use std::path::Path;
 

@@ -1,13 +1,14 @@
-//! Texts that guests or saved runs chose, fit to be shown: nothing in them moves the cursor or changes the terminal.
+//! Makes texts that guests or saved runs chose safe to print: nothing in them moves the cursor or
+//! changes the terminal.
 
 use std::borrow::Cow;
 
 use strata_core::text::is_invisible;
 
-/// What stands where something cannot be shown.
+/// Replaces characters that must not be printed.
 const UNSHOWN: char = '\u{fffd}';
 
-/// A text in which only the ends of lines and tabs do anything.
+/// Replaces all control and invisible characters except line feeds and tabs.
 pub(super) fn plain(text: &str) -> String {
     let unshown = |c: char| is_invisible(c) && !matches!(c, '\n' | '\t');
     text.chars()
@@ -15,7 +16,7 @@ pub(super) fn plain(text: &str) -> String {
         .collect()
 }
 
-/// The same JSON, in which what is beyond ASCII does nothing: JSON itself escapes what is below.
+/// Escapes invisible characters beyond ASCII in JSON; JSON already escapes those within ASCII.
 pub(super) fn json(text: &str) -> Cow<'_, str> {
     let is_escaped = |c: char| c >= '\u{7f}' && is_invisible(c);
     if !text.contains(is_escaped) {
@@ -24,7 +25,7 @@ pub(super) fn json(text: &str) -> Cow<'_, str> {
     let mut escaped = String::with_capacity(text.len() + 16);
     for c in text.chars() {
         if is_escaped(c) {
-            // Beyond U+FFFF, JSON takes a pair of surrogates.
+            // JSON encodes characters beyond U+FFFF as surrogate pairs.
             c.encode_utf16(&mut [0; 2])
                 .iter()
                 .for_each(|unit| escaped += &format!("\\u{unit:04x}"));
@@ -35,12 +36,12 @@ pub(super) fn json(text: &str) -> Cow<'_, str> {
     escaped.into()
 }
 
-/// The same as one line: where each has its own, none can make itself look like more.
+/// Makes a text plain and replaces line feeds, so that it cannot look like several lines.
 pub(super) fn one_line(text: &str) -> String {
     plain(text).replace('\n', "\u{fffd}")
 }
 
-/// A plain text in which colours are left: those of ours are in what is told already.
+/// Makes a text plain but keeps colour sequences, for texts that the host has already coloured.
 pub(super) fn coloured(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,5 +1,6 @@
-//! What takes long before a run, such as the first build of a language: with the time it has taken so far. At a terminal
-//! that is a line which goes away; elsewhere a further line now and then.
+//! Shows what takes long before a run, such as the first build of a language, with the elapsed
+//! time. At a terminal this is a line that is removed afterwards; elsewhere a line is written now
+//! and then.
 
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,33 +12,33 @@ use super::{note, tell, terminal};
 use crate::driver::clock::now_ms;
 use crate::launch::Notice;
 
-/// How often the time at a terminal moves.
+/// The interval at which the elapsed time is updated at a terminal.
 const TICK: Duration = Duration::from_millis(250);
-/// How often it is written elsewhere.
+/// The interval at which it is written elsewhere.
 const SELDOM: Duration = Duration::from_secs(30);
 
-/// Shows what is under way until it is dropped.
+/// Shows the current activity until it is dropped.
 pub(super) struct Progress {
     current: Arc<Mutex<Option<Current>>>,
     quiet: bool,
-    /// Dropped when the time need not move any more.
+    /// Stops the thread that updates the elapsed time when it is dropped.
     _clock: Sender<()>,
 }
 
-/// What is under way.
+/// The current activity.
 struct Current {
     what: String,
     began_ms: i64,
 }
 
 impl Progress {
-    /// Begins with nothing under way.
+    /// Starts without an activity.
     pub(super) fn begin() -> Self {
         let current = Arc::default();
         let (clock, stopped) = mpsc::channel();
         let (shared, live) = (Arc::clone(&current), terminal::is_live());
         let tick = if live { TICK } else { SELDOM };
-        // Without it, nothing moves.
+        // If the thread cannot be started, the elapsed time is not shown.
         let _ = thread::Builder::new()
             .name("progress".into())
             .spawn(move || {
@@ -54,13 +55,13 @@ impl Progress {
         }
     }
 
-    /// Chooses whether nothing but warnings is shown.
+    /// Sets whether only warnings are shown.
     pub(super) fn only_warnings(mut self, quiet: bool) -> Self {
         self.quiet = quiet;
         self
     }
 
-    /// Tells the operator what comes up.
+    /// Shows a notice.
     pub(super) fn tell(&mut self, notice: Notice<'_>) {
         if self.quiet && !matches!(notice, Notice::Warning(_)) {
             return;
@@ -74,7 +75,7 @@ impl Progress {
         tell(notice);
     }
 
-    /// Tells the operator what is under way from now on.
+    /// Shows a new current activity.
     pub(super) fn note(&mut self, what: &str) {
         self.tell(Notice::Busy(what));
     }

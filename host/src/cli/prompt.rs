@@ -1,4 +1,4 @@
-//! The prompt: asks the person at the terminal what a waiting team wants to know.
+//! The prompt: asks the human at the terminal the questions that a team waits for.
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::time::Duration;
@@ -14,41 +14,41 @@ use crate::driver::clock::now_ms;
 use crate::driver::{Given, ReplyError, Stop};
 use crate::launch::Run;
 
-/// Asks at the terminal. It outlives a question, because reading a line cannot be taken back.
+/// Asks at the terminal. A prompt outlives a question, because reading a line cannot be cancelled.
 pub(super) struct Prompt {
-    /// The line that is being typed.
+    /// The task that reads the line being typed.
     typing: Option<JoinHandle<std::io::Result<Vec<u8>>>>,
-    /// The question that was shown last: what is typed since then is meant for it.
+    /// The question that was shown last. What was typed since then is meant for it.
     shown: Option<RequestId>,
 }
 
-/// How long a line that has left the terminal takes at most to arrive here.
+/// How long a line that was completed at the terminal takes at most to arrive here.
 const ARRIVAL: Duration = Duration::from_millis(20);
 
-/// What came of asking.
+/// The result of asking all open questions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// The team can go on: something was answered, or its time was over.
+    /// The team can continue: a question was answered or expired.
     Settled,
-    /// Everything was left open.
+    /// All questions were left open.
     Nothing,
     /// The operator stopped the run.
     Stopped,
 }
 
-/// What came of one question.
+/// The result of asking one question.
 enum One {
     Settled,
-    /// Its time is over, or somebody else answered or sent something: the team can go on.
+    /// It expired, or something else was answered or sent: the team can continue.
     Over,
     Left,
-    /// Nothing more will be typed.
+    /// The input has ended.
     End,
     Stopped,
 }
 
 impl Prompt {
-    /// A prompt, where somebody sits at a terminal.
+    /// Creates a prompt if stdin and stderr are a terminal.
     pub(super) fn at_terminal() -> Option<Self> {
         let attended = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
         attended.then_some(Self {
@@ -57,7 +57,7 @@ impl Prompt {
         })
     }
 
-    /// Asks everything that is open, until the time of something is over. Each answer is recorded at once.
+    /// Asks all open questions until one expires. Each answer is recorded immediately.
     pub(super) async fn ask(&mut self, run: &mut Run, stop: &mut Stop) -> Result<Asked, Failure> {
         let open: Vec<(RoleId, Request)> = run
             .stepper()
@@ -72,7 +72,7 @@ impl Prompt {
             show(&asker(run.stepper(), *role), request);
             match self.one(run, request, stop).await? {
                 One::Settled => asked = Asked::Settled,
-                // The rest is asked once more when the team waits again.
+                // The remaining questions are asked again when the team waits again.
                 One::Over => return Ok(Asked::Settled),
                 One::Left => {}
                 One::End => break,
@@ -82,18 +82,19 @@ impl Prompt {
         Ok(asked)
     }
 
-    /// Discards what was typed before the question that is shown now: it was meant for another one, or for nobody.
+    /// Discards what was typed before the current question was shown: it was meant for another
+    /// question or for none.
     async fn discard_typed(&mut self) {
-        // A terminal that cannot do this any more cannot be read any more either, which is found out there.
+        // If this fails, reading the terminal fails too, and that error is reported.
         let _ = rustix::termios::tcflush(std::io::stdin(), rustix::termios::QueueSelector::IFlush);
         if self.typing.is_some() {
             tokio::time::sleep(ARRIVAL).await;
         }
-        // One that is still being read goes on with what is typed from now on.
+        // A read in progress continues with what is typed from now on.
         self.typing.take_if(|typing| typing.is_finished());
     }
 
-    /// Asks until there is an answer that fits, or none shall be given.
+    /// Asks one question until it has a valid answer or is left open.
     async fn one(
         &mut self,
         run: &mut Run,
@@ -177,7 +178,7 @@ fn show(asker: &str, request: &Request) {
         .for_each(|line| note(format_args!("  ({line})")));
 }
 
-/// A line, or nothing at the end of the input.
+/// Reads a line; it is empty at the end of the input.
 fn read_line() -> std::io::Result<Vec<u8>> {
     let mut line = Vec::new();
     std::io::stdin()
@@ -186,11 +187,11 @@ fn read_line() -> std::io::Result<Vec<u8>> {
         .map(|_| line)
 }
 
-/// Waits until it is too late to answer.
+/// Waits until the request has expired.
 async fn over(request: &Request) {
     match request.expires_ms {
         None => std::future::pending().await,
-        // In small turns, so that it ends when the clock says so, also where that was set or stood still.
+        // The clock is polled, since it may be set or stand still while the machine sleeps.
         Some(_) => {
             while !request.is_over(now_ms()) {
                 tokio::time::sleep(Duration::from_millis(100)).await;
@@ -199,8 +200,8 @@ async fn over(request: &Request) {
     }
 }
 
-/// Returns the answer that a line stands for, and the choice if it gives the number of one. The number that is shown beside
-/// a choice always stands for that choice, also where choices are numbers themselves.
+/// Returns the answer for a line, and the choice if the line is the number of one. The number shown
+/// next to a choice always selects that choice, even if choices are numbers themselves.
 fn chosen<'a>(request: &'a Request, line: &str) -> (String, Option<&'a str>) {
     let by_number = line
         .parse::<usize>()
@@ -240,7 +241,7 @@ mod tests {
         check(&["yes", "no"], "0", "0");
         check(&["2", "1"], "1", "\"2\"");
         check(&["2", "1"], "2", "\"1\"");
-        // No number that is shown: it is the choice itself.
+        // 20 is not the number of a choice, so it is the choice itself.
         check(&["10", "20"], "20", "20");
         check(&[], "1", "1");
     }

@@ -1,4 +1,4 @@
-//! `prune`: forgets old checkpoints and frees what only they needed.
+//! `prune`: removes old checkpoints and what only they needed.
 
 use super::{Failure, PruneArgs, counted, note, show_json};
 use crate::launch::prune as carry_out;
@@ -19,7 +19,7 @@ pub(super) fn prune(args: &PruneArgs) -> Result<u8, Failure> {
     );
     let freed = match (pruned.events, pruned.bytes) {
         (0, 0) => String::new(),
-        // Little of a file of whole pages may leave none empty.
+        // If few pages are freed, the file does not become smaller.
         (_, 0) => ", too little to make the file smaller".into(),
         (_, bytes) => format!(", {} freed", size(bytes)),
     };

@@ -1,4 +1,4 @@
-//! `replay`: recorded attempts are made again and held against the record.
+//! `replay`: repeats recorded attempts and compares them with the record.
 
 use strata_core::id::Digest;
 

@@ -1,4 +1,4 @@
-//! `report`: a saved run as one page.
+//! `report`: writes a saved run as one HTML page.
 
 use std::io::Write;
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::launch::{Inputs, OutputFile, WriteTime, report as gather};
 use crate::open;
 use crate::report::html;
 
-/// By how many bytes a page is known.
+/// The number of bytes by which a file is recognized as a report, which may be overwritten.
 const BEGINNING: usize = "<!doctype html>\n<!-- strata-host report -->".len();
 
 pub(super) fn report(args: &ReportArgs) -> Result<u8, Failure> {

@@ -1,5 +1,5 @@
-//! What a person sees of a run on stderr while it goes: a line per finished action. What moves below these is in `live`,
-//! how it ends in `ending`.
+//! Reports a run on stderr while it is running: one line per finished action. The live view below
+//! these lines is in `live`, the end of the run in `ending`.
 
 use std::fmt::Display;
 
@@ -15,31 +15,31 @@ use super::preview;
 use super::terminal::{self, BAD, GOOD, ODD, note, painted};
 use crate::narrator::Line;
 
-/// How much is told.
+/// How much is reported.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Loudness {
-    /// Only faults and the end of a run that is not done.
+    /// Only faults, and the end of a run that is not done.
     Quiet,
     /// Every action.
     Normal,
 }
 
-/// The longest output shown in a line, where that is not a terminal's.
+/// The maximum number of characters of an output if stderr is not a terminal.
 const PREVIEW: usize = 60;
-/// The columns of a line before its output, but for the name of the action.
+/// The columns of a line before its output, except for the name of the action.
 const HEAD: usize = 30;
-/// The columns of a name, at most.
+/// The maximum number of columns of a name.
 const WIDEST: usize = 60;
 
-/// Tells a run as it goes.
+/// Writes one line for each public event that concerns the operator.
 pub(super) struct Reporter {
     loudness: Loudness,
     live: Live,
-    /// The time of the first line, which the times shown count from.
+    /// The time of the first event, from which elapsed times are counted.
     began_ms: Option<i64>,
-    /// The columns of a name, those of the longest so far.
+    /// The number of columns for names: the width of the longest so far.
     width: usize,
-    /// The newest message with recipients that are nobody, and how many of them it had so far.
+    /// The newest message with dead letters, and how many it had so far.
     lost: (String, usize),
 }
 
@@ -54,7 +54,7 @@ impl Reporter {
         }
     }
 
-    /// Tells one public line, where it is worth telling.
+    /// Reports one public event, if it concerns the operator.
     pub(super) fn tell(&mut self, line: &Line) {
         self.live.tell(line);
         self.began_ms.get_or_insert(line.time_ms);
@@ -108,7 +108,7 @@ impl Reporter {
                     output.unwrap_or_default(),
                 );
             }
-            // It is no fault of the action's, and one signal stops many.
+            // An interruption is not a fault of the action, and one signal stops many.
             "action-failed" if line.text("fault") == FaultKind::Interrupted.name() => {
                 self.say(
                     line,
@@ -134,7 +134,8 @@ impl Reporter {
                     "goes on from `{parent}` as lineage `{lineage}`; what came after it stays saved"
                 ));
             }
-            // Where none was known before, as in what another program saved, nothing was replaced.
+            // Where no component was known before, as in a state that another program saved,
+            // nothing was replaced.
             "component-changed" if !line.text("old").is_empty() => {
                 note(format_args!(
                     "component of {}.{} was replaced",
@@ -146,7 +147,7 @@ impl Reporter {
         }
     }
 
-    /// A message may be for very many that are nobody: the first of them are named.
+    /// Reports a dead letter. A message may have very many of them; only the first are named.
     fn dead_letter(&mut self, line: &Line) {
         const NAMED: usize = 8;
         let (id, to, reason) = (line.text("id"), line.text("to"), line.text("reason"));
@@ -167,14 +168,14 @@ impl Reporter {
         }
     }
 
-    /// One line about one action, or about all of a role: a mark, and as much of a text as fits.
+    /// Writes a line about an action or a role: a mark, and as much of a text as fits.
     fn say(&mut self, line: &Line, mark: &str, text: &str) {
         let step = line
             .fields
             .get("step")
             .and_then(serde_json::Value::as_u64)
             .unwrap_or_default();
-        // A clock may be set back.
+        // The clock may have been set back.
         let seconds = (line.time_ms - self.began_ms.unwrap_or(line.time_ms)).max(0) as f64 / 1000.0;
         let name = one_line(&name(line));
         self.width = self.width.max(name.width()).min(WIDEST);
@@ -192,25 +193,25 @@ impl Reporter {
     }
 }
 
-/// Warns of something, on one line.
+/// Writes a warning on one line.
 fn warn(text: impl Display) {
     terminal::warn(one_line(&text.to_string()));
 }
 
-/// Whether this is the idea, and nobody took it up.
+/// Returns whether the line is the idea, and no role received it.
 fn is_idle_idea(line: &Line) -> bool {
     let reached = line.fields.get("to").and_then(serde_json::Value::as_array);
     let nobody = reached.is_some_and(Vec::is_empty);
     nobody && line.text("cause_by") == IDEA_LABEL && line.text("from").is_empty()
 }
 
-/// `ROLE.ACTION`, or the role where no action is named.
+/// Returns `ROLE.ACTION`, or the role if the event names no action.
 fn name(line: &Line) -> String {
     let name = [line.text("role"), line.text("action")].join(".");
     name.trim_end_matches('.').to_owned()
 }
 
-/// The writes that a line lists.
+/// Returns the writes that an event lists.
 fn writes(line: &Line) -> impl Iterator<Item = &str> {
     let writes = line
         .fields
@@ -222,7 +223,7 @@ fn writes(line: &Line) -> impl Iterator<Item = &str> {
         .filter_map(serde_json::Value::as_str)
 }
 
-/// The index of an action, and its name; -1 for what is no action.
+/// Returns the index and the name of an action. The index is -1 for `think` and `answer`.
 pub(super) fn place(role: &Role, work: Option<Work>) -> (i32, &str) {
     match work {
         Some(Work::Act { action, .. }) => (i32::from(action.0), &role.action(action).name),

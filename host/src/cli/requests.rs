@@ -1,4 +1,5 @@
-//! What people are asked, for people to read: who asks, what, and how to answer. Asking at the terminal is in `prompt`.
+//! Describes requests to humans: who asks, the question, and how to answer. Asking at the terminal
+//! is in `prompt`.
 
 use std::path::Path;
 
@@ -13,10 +14,10 @@ use crate::driver::Given;
 use crate::narrator::rfc3339;
 use crate::shell::quoted;
 
-/// How much of a schema or a default is shown.
+/// The maximum number of characters shown of a schema or a default.
 const PREVIEW: usize = 200;
 
-/// `REQUEST=JSON` of the command line.
+/// Parses `REQUEST=JSON` from the command line.
 pub(super) fn answer_of(text: &str) -> Result<Given, Failure> {
     match text.split_once('=') {
         Some((request, answer)) if !request.is_empty() => Ok(Given {
@@ -29,7 +30,7 @@ pub(super) fn answer_of(text: &str) -> Result<Given, Failure> {
     }
 }
 
-/// Who asks: the role, and the action it is at.
+/// Returns the role that asks and the action it is running.
 pub(super) fn asker(stepper: &Stepper, id: RoleId) -> String {
     let role = stepper.team().role(id);
     let work = stepper
@@ -44,7 +45,7 @@ pub(super) fn asker(stepper: &Stepper, id: RoleId) -> String {
     }
 }
 
-/// What can be answered, and until when; a line each.
+/// Describes the valid answers and the expiry, one line each.
 pub(super) fn terms(request: &Request) -> Vec<String> {
     let mut lines = Vec::new();
     if !request.choices.is_empty() {
@@ -74,7 +75,7 @@ pub(super) fn terms(request: &Request) -> Vec<String> {
     lines
 }
 
-/// The open requests: two lines or more each.
+/// Describes the open requests, with two or more lines each.
 pub(super) fn listing(stepper: &Stepper) -> Vec<String> {
     let mut lines = Vec::new();
     for (id, request) in stepper.env().requests() {
@@ -93,7 +94,7 @@ pub(super) fn listing(stepper: &Stepper) -> Vec<String> {
     lines
 }
 
-/// The command that answers what is open.
+/// Returns the command that answers the open requests.
 pub(super) fn command(stepper: &Stepper, path: &Path) -> String {
     let answers: Vec<String> = stepper
         .env()

@@ -1,4 +1,5 @@
-//! What a run leaves on stdout: its last output, or with `--json` a summary that contains it.
+//! Prints the result of a run to stdout: the last output, or with `--json` a summary that contains
+//! it.
 
 use std::path::Path;
 
@@ -8,7 +9,8 @@ use strata_core::stepper::{Stepper, step_of_fault};
 use super::reporter::place;
 use super::{RunArgs, joins, show_json, show_text};
 
-/// Shows the result of a run that ended with this status. Where events go to stdout, nothing is put between them.
+/// Prints the result of a run that ended with this status. If events go to stdout, nothing else is
+/// printed between them.
 pub(super) fn show_result(args: &RunArgs, status: Status, stepper: &Stepper, path: &Path) {
     let output = (status == Status::Done)
         .then(|| stepper.env().last_output(stepper.team()))
@@ -27,8 +29,9 @@ pub(super) fn show_result(args: &RunArgs, status: Status, stepper: &Stepper, pat
     }
 }
 
-/// Writes a role's output, followed by a line feed if it has none. What would change a terminal or is not seen is
-/// replaced, also where stdout is a file: that is shown later. Programs get the exact text with `--json`.
+/// Writes a role's output, followed by a line feed if it has none. Control and invisible characters
+/// are replaced even if stdout is a file, since files are displayed later. Programs get the exact
+/// text with `--json`.
 fn show_output(output: &str) {
     let text = output.replace("\r\n", "\n");
     show_text(text.strip_suffix('\n').unwrap_or(&text));

@@ -1,4 +1,4 @@
-//! `run`: a fresh run, or a resume.
+//! `run`: starts or resumes a team.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -32,25 +32,25 @@ use crate::narrator::Line;
 use crate::services::llm::{Audience, RECORD_BEGINNING};
 use crate::store::{Replace, follow_link, link_to_last};
 
-/// The team file that is taken where none is named.
+/// The team file if none is named.
 const DEFAULT_TEAM: &str = "team.toml";
 
 /// The link to the last run for which no storage was named.
 const LAST: &str = "workspace/storage/team";
 
-/// How long a thread for work that blocks is kept.
+/// The time after which an idle thread of the blocking pool ends: practically never.
 const FOR_GOOD: Duration = Duration::from_secs(u32::MAX as u64);
 
-/// Runs a team. Whoever wants to know more (`verbose`) sees models' replies while they are written.
+/// Runs a team. With `verbose`, models' replies are shown while they are received.
 pub(super) fn run(args: RunArgs, verbose: u8) -> Result<u8, Failure> {
     let shown = (verbose > 0 && !args.quiet && !args.json).then(screen::audience);
     to_its_end(launch_and_run(args, shown))
 }
 
-/// Does something that runs teams.
+/// Runs a future that runs teams, to its end.
 pub(super) fn to_its_end(work: impl Future<Output = Result<u8, Failure>>) -> Result<u8, Failure> {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    // Guests yield by epochs only: every turn looks at timers and signals.
+    // Guests yield only at epochs, so timers and signals are polled at every turn.
     let runtime = runtime
         .enable_all()
         .event_interval(1)
@@ -58,11 +58,11 @@ pub(super) fn to_its_end(work: impl Future<Output = Result<u8, Failure>>) -> Res
         .build();
     let runtime =
         runtime.map_err(|error| Failure::internal(format!("cannot start the runtime: {error}")))?;
-    // One thread for work that blocks is there from now on: where no more can be started, a limit may have been set, it
-    // does what is to be done, one after the other.
+    // Starts one thread of the blocking pool now. If a limit prevents further threads later, it
+    // does all blocking work, one item at a time.
     drop(runtime.spawn_blocking(|| ()));
     let code = runtime.block_on(work);
-    // An action that hangs in the host must not hold up the end.
+    // The end of the process must not wait for an action that hangs in the host.
     runtime.shutdown_background();
     code
 }
@@ -80,12 +80,13 @@ async fn launch_and_run(args: RunArgs, shown: Option<Audience>) -> Result<u8, Fa
         Live::at_terminal()
     };
     let storage = args.storage()?;
-    // Before a file is made.
+    // This must precede the creation of any file.
     spare_inputs(&args, &storage)?;
     let events = args.events.as_deref().map(|path| (path, args.held()));
     let had_events = args.events.as_ref().is_some_and(|path| path.exists());
     let on_line = OnLine::Each(listener(events, Reporter::new(loudness, live.clone()))?);
-    // Before anything is begun: an address that is taken leaves nothing behind.
+    // The server is started before anything is saved, so that an address in use leaves nothing
+    // behind.
     let metrics = match args.metrics {
         Some(address) => Some(metrics::serve(address, args.quiet).await?),
         None => None,
@@ -135,7 +136,7 @@ async fn launch_and_run(args: RunArgs, shown: Option<Audience>) -> Result<u8, Fa
     })
 }
 
-/// Refuses to write over an input of the run.
+/// Fails if an output file is an input of the run.
 fn spare_inputs(args: &RunArgs, storage: &Path) -> Result<(), Failure> {
     if args.record.is_none() && args.events.is_none() {
         return Ok(());
@@ -159,8 +160,8 @@ fn spare_inputs(args: &RunArgs, storage: &Path) -> Result<(), Failure> {
     spare_events(args.events.as_deref(), &inputs)
 }
 
-/// Runs a team until nothing is left to do that needs no person. One that is stopped while a person is asked stays as
-/// it waits in what is saved, and was interrupted all the same.
+/// Runs a team until nothing is left to do without a human. If it is stopped while a human is
+/// asked, its saved state remains waiting, and `Interrupted` is returned.
 pub(super) async fn play(
     run: &mut Run,
     prompt: &mut Option<Prompt>,
@@ -182,7 +183,7 @@ pub(super) async fn play(
     Ok(status)
 }
 
-/// Says each time that nothing is left to do, and how to change that.
+/// Reports each time that nothing is left to do, and how to change that.
 async fn tell_when_idle(mut motion: watch::Receiver<Motion>, path: PathBuf) {
     while motion
         .wait_for(|motion| matches!(motion, Motion::Idle(_)))
@@ -255,7 +256,8 @@ fn launch(args: &RunArgs, storage: &Path, on_line: OnLine) -> Result<Launched, F
             ..Resume::new(path, &overrides)
         };
         let resumed = resume(what, report, on_line);
-        // Also where it is refused: the line that is named may be mended already.
+        // This is reported even if the resume is refused, since the line that is named may be fixed
+        // already.
         if team.is_none() && !args.quiet && is_mendable(&resumed) {
             tell_mended(path, args.policy.as_deref());
         }
@@ -307,7 +309,7 @@ fn launch(args: &RunArgs, storage: &Path, on_line: OnLine) -> Result<Launched, F
     Ok(Launched::Goes(Box::new(started.run)))
 }
 
-/// Whether another text of the team file may make a difference to a resume.
+/// Returns whether editing the team file may make a difference to a resume.
 fn is_mendable(resumed: &Result<Resumed, LaunchError>) -> bool {
     !matches!(
         resumed,
@@ -315,7 +317,7 @@ fn is_mendable(resumed: &Result<Resumed, LaunchError>) -> bool {
     )
 }
 
-/// Which saved team files are used, as `--trust` says.
+/// Returns which saved team files are used, according to `--trust`.
 pub(super) fn saved_team_file(trust: bool) -> SavedTeamFile {
     if trust {
         SavedTeamFile::Trusted
@@ -324,7 +326,8 @@ pub(super) fn saved_team_file(trust: bool) -> SavedTeamFile {
     }
 }
 
-/// Neither a team nor a default one; perhaps what was taken for the idea was meant.
+/// Returns the failure for a run without a team file. The hint considers that the idea was meant as
+/// one.
 fn no_team(idea: Option<&str>) -> Failure {
     let inside = idea.and_then(|idea| team_in(Path::new(idea)));
     let meant = inside.map(|team| format!("; did you mean `{team}`?"));
@@ -356,7 +359,7 @@ pub(super) fn tell_notes(notes: &Notes, path: &Path) {
         .for_each(|line| warn(format_args!("{line}")));
 }
 
-/// Whether an idea looks like the name of a file.
+/// Returns whether an idea looks like the name of a file.
 fn is_file(idea: &str) -> bool {
     let kind = Path::new(idea)
         .extension()
@@ -367,12 +370,12 @@ fn is_file(idea: &str) -> bool {
         && ((kind.starts_with('t') && kind.ends_with("ml")) || Path::new(idea).is_file())
 }
 
-/// Says of what looks like the name of a team file that it was taken for the idea.
+/// Explains that a name without `.toml` was taken as the idea.
 fn not_a_team(idea: &str) -> String {
     format!("`{idea}` does not end in `.toml`, so it was taken as the idea")
 }
 
-/// The team file and the idea among the words of the command line.
+/// Separates the team file and the idea on the command line.
 fn words(words: &[String]) -> Result<(Option<PathBuf>, Option<String>), Failure> {
     let (mut teams, mut ideas): (Vec<_>, Vec<_>) = words
         .iter()
@@ -400,10 +403,10 @@ fn words(words: &[String]) -> Result<(Option<PathBuf>, Option<String>), Failure>
     ))
 }
 
-/// Receives public lines.
+/// Receives public events.
 pub(super) type Listener = Box<dyn FnMut(&Line) + Send>;
 
-/// What is done with each public line: written where events go, told to the operator.
+/// Returns a listener that writes public events to `events` and reports them to the operator.
 pub(super) fn listener(
     events: Option<(&Path, Held)>,
     mut reporter: Reporter,
@@ -423,11 +426,11 @@ pub(super) fn listener(
 }
 
 impl RunArgs {
-    /// Where the run is saved, or will be.
+    /// Returns the directory where the run is, or will be, saved.
     fn storage(&self) -> Result<PathBuf, Failure> {
         let (team, _) = words(&self.words)?;
         let by_name = || storage_by_name(team.as_deref().unwrap_or(Path::new(DEFAULT_TEAM)));
-        // A resume has its own, and does not look at what lies by a name.
+        // A resume names its own directory.
         Ok(self
             .recover_path
             .clone()

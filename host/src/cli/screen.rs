@@ -1,5 +1,5 @@
-//! Models' replies on stderr, while they are written: line by line, each behind the name of the role that asked, so that
-//! replies to parallel calls never run into each other.
+//! Shows models' replies on stderr while they are received: line by line, each with the name of the
+//! role, so that replies to concurrent calls do not mix.
 
 use std::sync::Arc;
 
@@ -9,10 +9,11 @@ use super::note;
 use super::plain::plain;
 use crate::services::llm::{Audience, Heard, Listener};
 
-/// How long a line gets before it is broken, in characters: what a terminal of usual width shows beside a name.
+/// The length at which a line is broken, in characters: what fits next to a name on a terminal of
+/// usual width.
 const WIDTH: usize = 80;
 
-/// Shows all replies.
+/// Returns a factory of observers that show all replies.
 pub(super) fn audience() -> Audience {
     Arc::new(|role, kind| {
         let mut reply = Shown(Lines {
@@ -24,7 +25,7 @@ pub(super) fn audience() -> Audience {
     })
 }
 
-/// A reply on the screen. What is left of it is shown when it is over.
+/// A reply being shown. What is left of it is shown when it is dropped.
 struct Shown(Lines);
 
 impl Drop for Shown {
@@ -33,15 +34,15 @@ impl Drop for Shown {
     }
 }
 
-/// A reply as lines.
+/// Splits a reply into lines.
 struct Lines {
     role: String,
-    /// A line that has not ended yet.
+    /// The beginning of a line that has not ended.
     begun: String,
 }
 
 impl Lines {
-    /// The lines that are whole now.
+    /// Takes in a part of the reply, and returns the lines that are now complete.
     fn hear(&mut self, heard: Heard<'_>) -> Vec<String> {
         match heard {
             Heard::Text(text) => text
@@ -55,7 +56,7 @@ impl Lines {
         }
     }
 
-    /// Adds a part of a line, perhaps with its end.
+    /// Adds a part of a line, which may include its end.
     fn add(&mut self, part: &str) -> Vec<String> {
         let (text, ends) = part
             .strip_suffix('\n')
@@ -80,13 +81,13 @@ impl Lines {
         lines
     }
 
-    /// The line that has not ended.
+    /// Returns the line that has not ended.
     fn rest(&mut self) -> Option<String> {
         let line = std::mem::take(&mut self.begun);
         self.named(&line)
     }
 
-    /// A line behind its name. Empty ones are left out.
+    /// Returns a line with the role's name, or `None` if it is empty.
     fn named(&self, line: &str) -> Option<String> {
         (!line.trim().is_empty()).then(|| format!("  {}> {}", self.role, line.trim_end()))
     }

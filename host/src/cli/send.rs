@@ -1,4 +1,4 @@
-//! `send`: puts a message into a team's environment.
+//! `send`: sends a message to a team.
 
 use std::io::Read;
 use std::path::Path;
@@ -13,7 +13,8 @@ use crate::launch::{saved, send as put};
 use crate::store::At;
 use crate::suggest::meant;
 
-/// Every role that hears a message has it in its memory, and a saved team in several places.
+/// The maximum size of a message. Every role that receives it stores it in its memory, and a saved
+/// team holds it in several places.
 const MOST_BYTES: u64 = 16 << 20;
 
 pub(super) fn send(args: SendArgs) -> Result<u8, Failure> {
@@ -46,7 +47,7 @@ pub(super) fn send(args: SendArgs) -> Result<u8, Failure> {
             "the text has more than 16 MiB; {hint}"
         )));
     }
-    // Its id is given where it is put.
+    // The id is assigned where the message is recorded.
     let mut message = Message::of_user("".into(), content, args.cause);
     if !args.to.is_empty() {
         message.send_to = args.to;
@@ -94,7 +95,7 @@ pub(super) fn send(args: SendArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Returns the names to which messages may be sent, as far as what is saved can be read.
+/// Returns the names to which messages may be sent; none if the storage cannot be read.
 fn addresses(path: &Path) -> Vec<String> {
     let Ok(saved) = saved(path, &At::Head) else {
         return Vec::new();

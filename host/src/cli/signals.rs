@@ -1,5 +1,6 @@
-//! Signals: the first Ctrl-C or SIGTERM asks the run to save and stop, the second ends the process at once. So does the
-//! first if there is no run that could stop, or if the run does not.
+//! Signals: the first Ctrl-C or SIGTERM asks the run to save and stop, the second ends the process
+//! immediately. So does the first if no run has started that could stop, or if the run does not
+//! stop in time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -12,18 +13,19 @@ use super::Failure;
 use crate::children;
 use crate::services::external;
 
-/// Exit codes as shells know them: 128 + the signal's number.
+/// Exit codes by the convention of shells: 128 plus the signal's number.
 const SIGINT_CODE: u8 = 130;
 const SIGTERM_CODE: u8 = 143;
 
-/// How long a run may take to begin after a signal. One that begins is stopped by it.
+/// How long a run may take to start after a signal. Once it starts, the signal stops it.
 const BEGINS_WITHIN: Duration = Duration::from_secs(1);
 
-/// How long a run that goes on may take to end after a signal. Most of it is for answers that are under way. What is
-/// recorded by then is durable, whatever it waits for: a pipe that nobody reads, for example.
+/// How long a run may take to end after a signal. Most of it is for responses that are in progress.
+/// What is recorded by then is durable, whatever else the run waits for, such as a pipe that nobody
+/// reads.
 const ENDS_WITHIN: Duration = Duration::from_secs(20);
 
-/// What has been asked of the run so far.
+/// The signals received so far.
 pub(super) struct Signals {
     /// Becomes true with the first signal.
     pub(super) stop: watch::Receiver<bool>,
@@ -32,7 +34,7 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// Listens from now on. Needs a runtime.
+    /// Listens for signals from now on. Must be called within a runtime.
     pub(super) fn heard() -> Result<Self, Failure> {
         Self::listen()
             .map_err(|error| Failure::internal(format!("cannot listen for signals: {error}")))
@@ -41,7 +43,8 @@ impl Signals {
     fn listen() -> std::io::Result<Self> {
         let (send, stop) = watch::channel(false);
         let code = Arc::new(AtomicU8::new(SIGINT_CODE));
-        // A file that may grow no larger (`ulimit -f`) is an error of that write, not the end of the process.
+        // Ignores SIGXFSZ: exceeding the file size limit (`ulimit -f`) is an error of that write,
+        // not the end of the process.
         drop(signal(SignalKind::from_raw(
             rustix::process::Signal::XFSZ.as_raw(),
         ))?);
@@ -56,7 +59,8 @@ impl Signals {
             loop {
                 let code = tokio::select! { _ = int.recv() => SIGINT_CODE, _ = term.recv() => SIGTERM_CODE };
                 if *send.borrow() {
-                    // Everything finished is durable already; only the saving of team.json is cut short.
+                    // Everything finished is durable already; only the writing of team.json is cut
+                    // short.
                     end(code);
                 }
                 first.store(code, Ordering::Relaxed);
@@ -68,7 +72,7 @@ impl Signals {
                     if begun.load(Ordering::Relaxed) {
                         tokio::time::sleep(ENDS_WITHIN).await;
                     }
-                    // Whatever the program waits for does not look at signals.
+                    // The program waits for something that does not react to signals.
                     end(code);
                 });
             }
@@ -80,18 +84,18 @@ impl Signals {
         })
     }
 
-    /// From now on there is somebody who looks at `stop`.
+    /// Declares that from now on a run observes `stop`.
     pub(super) fn begin(&self) {
         self.has_begun.store(true, Ordering::Relaxed);
     }
 
-    /// The exit code that belongs to the first signal.
+    /// Returns the exit code for the first signal.
     pub(super) fn code(&self) -> u8 {
         self.code.load(Ordering::Relaxed)
     }
 }
 
-/// Ends the process at once.
+/// Ends the process immediately.
 fn end(code: u8) -> ! {
     external::kill_all();
     std::process::exit(i32::from(code));

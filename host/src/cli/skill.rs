@@ -1,4 +1,4 @@
-//! `skill`: components on the shelf, for people and for scripts.
+//! `skill`: manages the components on the shelf.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use crate::sandbox::WasmSandbox;
 use crate::skills::{Added, Listing, Removed, Shelf, Skill, SkillError};
 use crate::trust::signature;
 
-/// How much of a description fits on a line of a list.
+/// The maximum number of characters shown of a description in a list.
 const PREVIEW: usize = 70;
 
 pub(super) fn skill(command: &SkillCommand) -> Result<u8, Failure> {
@@ -36,7 +36,7 @@ pub(super) fn skill(command: &SkillCommand) -> Result<u8, Failure> {
     }
 }
 
-/// The shelf that is meant.
+/// Opens the shelf that the arguments name.
 pub(super) fn open(args: &ShelfArgs) -> Result<Shelf, SkillError> {
     args.shelf
         .as_ref()
@@ -83,7 +83,7 @@ fn add(components: &[PathBuf], shelf: &Shelf) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// `none` is said where there is nothing to list.
+/// Lists skills; `none` is the note if there are none.
 fn list(listing: Listing, json: bool, none: &str) -> Result<u8, Failure> {
     listing
         .damaged
@@ -114,7 +114,7 @@ fn list(listing: Listing, json: bool, none: &str) -> Result<u8, Failure> {
 
 fn show(name: &str, json: bool, shelf: &Shelf) -> Result<u8, Failure> {
     let skill = shelf.find(&name.parse()?)?;
-    // What is damaged is not shown as if it could be used.
+    // This fails for a damaged skill, which must not be shown as usable.
     shelf.component(&skill)?;
     if json {
         show_document(&json_of(&skill))?;

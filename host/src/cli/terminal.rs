@@ -1,5 +1,6 @@
-//! Standard error and standard output: all that is told to the operator is written here, so that the live part at the
-//! bottom of a terminal is never in its way. What the live part shows is `live`'s.
+//! Writes to standard error and standard output. All output goes through this module, so that it
+//! does not mix with the live view at the bottom of a terminal. The content of the live view is in
+//! `live`.
 
 use std::fmt::Display;
 use std::io::{ErrorKind, IsTerminal, Write};
@@ -13,34 +14,34 @@ use super::plain::{coloured, json, one_line, plain};
 use crate::launch::Notice;
 use crate::manifest::Paint;
 
-/// The size of a terminal that does not tell its own, in rows and columns.
+/// The size assumed for a terminal that does not report its own, in rows and columns.
 const USUAL: (usize, usize) = (24, 80);
-/// Takes away what stands below the cursor. That is the live part: the cursor rests at its first character, where what
-/// somebody types or a narrower window cannot move it out of place.
+/// Erases everything below the cursor, which is the live view: the cursor stays at its first
+/// character, where typing or a narrower window does not displace it.
 const ERASE: &str = "\r\u{1b}[J";
 
-/// What went well.
+/// For success.
 pub(super) const GOOD: Style = AnsiColor::Green.on_default();
-/// What went wrong.
+/// For failure.
 pub(super) const BAD: Style = AnsiColor::Red.on_default().bold();
-/// What the operator should look at.
+/// For what needs the operator's attention.
 pub(super) const ODD: Style = AnsiColor::Yellow.on_default().bold();
-/// What is there for those who look for it.
+/// For secondary information.
 pub(super) const FAINT: Style = Style::new().dimmed();
 
-/// What is drawn below all that was told.
+/// The state of the terminal.
 struct Screen {
-    /// The lines of the live part.
+    /// The lines of the live view.
     rows: Vec<String>,
-    /// Whether they stand on the screen.
+    /// Whether they are currently drawn.
     drawn: bool,
-    /// Whether they are kept away.
+    /// Whether drawing is suspended.
     bare: bool,
-    /// Why no more is written to stdout.
+    /// The error because of which nothing more is written to stdout.
     deaf: Option<std::io::Error>,
 }
 
-/// There is one standard error, so there is one of it.
+/// It is global because standard error is.
 static SCREEN: Mutex<Screen> = Mutex::new(Screen {
     rows: Vec::new(),
     drawn: false,
@@ -52,23 +53,23 @@ fn screen() -> MutexGuard<'static, Screen> {
     SCREEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether there is a terminal that can take back what it shows.
+/// Returns whether stderr is a terminal that can erase what it shows.
 pub(super) fn is_live() -> bool {
     std::io::stderr().is_terminal()
         && std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
 }
 
-/// Shows these lines as the live part, each cut at the edge. None take it away.
+/// Draws these lines as the live view, each truncated to the width. An empty list removes it.
 pub(super) fn show(rows: Vec<String>) {
     let mut screen = screen();
     screen.rows = rows;
     screen.redraw();
 }
 
-/// Keeps the live part away while somebody types.
+/// Suspends the live view while the operator types.
 pub(super) struct Bare;
 
-/// Takes the live part away until this is dropped.
+/// Removes the live view until the result is dropped.
 pub(super) fn bare() -> Bare {
     let mut screen = screen();
     screen.bare = true;
@@ -85,7 +86,7 @@ impl Drop for Bare {
 }
 
 impl Screen {
-    /// Lets something be written where the live part stood, which then stands below it.
+    /// Calls `write` with the live view erased, and draws it again below what was written.
     fn above<T>(&mut self, write: impl FnOnce() -> T) -> T {
         if self.drawn {
             let _ = std::io::stderr().write_all(ERASE.as_bytes());
@@ -106,7 +107,7 @@ impl Screen {
         self.drawn = !self.bare && !self.rows.is_empty();
         if self.drawn {
             let (height, width) = size();
-            // One is left free, for what is told.
+            // One row is left free for permanent lines.
             let rows: Vec<String> = self
                 .rows
                 .iter()
@@ -119,7 +120,7 @@ impl Screen {
                 text += &format!("\u{1b}[{}A", rows.len() - 1);
             }
         }
-        // In one piece, so that it does not flicker.
+        // A single write prevents flicker.
         let mut error = std::io::stderr().lock();
         let _ = error
             .write_all(text.as_bytes())
@@ -127,12 +128,12 @@ impl Screen {
     }
 }
 
-/// The columns of the terminal.
+/// Returns the number of columns of the terminal.
 pub(super) fn columns() -> u16 {
     u16::try_from(size().1).unwrap_or(u16::MAX)
 }
 
-/// The rows and columns of the terminal.
+/// Returns the number of rows and columns of the terminal.
 fn size() -> (usize, usize) {
     let told = tcgetwinsize(std::io::stderr())
         .ok()
@@ -141,7 +142,8 @@ fn size() -> (usize, usize) {
         .unwrap_or(USUAL)
 }
 
-/// As much of a line as stays clear of the edge, where terminals begin another.
+/// Truncates a line so that it does not reach the last column, after which terminals begin a new
+/// line.
 fn cut(row: &str, width: usize) -> String {
     let mut left = width.saturating_sub(1);
     let fits = |c: &char| {
@@ -153,16 +155,16 @@ fn cut(row: &str, width: usize) -> String {
     row.chars().take_while(fits).collect()
 }
 
-/// Writes JSON to stdout, which does nothing to a terminal either.
+/// Prints JSON to stdout, with invisible characters escaped.
 pub(super) fn show_json(text: &str) {
     print(&json(text));
 }
 
-/// Writes a line of data for programs to stdout, as it is. Where that fails, the command goes on, and its end says so:
-/// `all_printed`.
+/// Prints a line of data for programs to stdout, unchanged. If this fails, the command continues,
+/// and `all_printed` reports the error at its end.
 pub(super) fn print(line: &str) {
     let mut screen = screen();
-    // Data with a hole in it would be worse than data that is cut.
+    // Data with a gap would be worse than data that is truncated.
     if screen.deaf.is_some() {
         return;
     }
@@ -173,27 +175,28 @@ pub(super) fn print(line: &str) {
     screen.deaf = written.err();
 }
 
-/// Writes a line for people to stdout. It stays one line, whatever guests put into it.
+/// Prints a line for people to stdout. It remains one line, whatever guests put into it.
 pub(super) fn show_line(line: &str) {
     print(&one_line(line));
 }
 
-/// Writes a text of any number of lines for people to stdout.
+/// Prints a text of any number of lines for people to stdout.
 pub(super) fn show_text(text: &str) {
     text.split('\n').for_each(show_line);
 }
 
-/// Whether nothing that is printed gets to where it goes any more.
+/// Returns whether writing to stdout has failed.
 pub(super) fn is_deaf() -> bool {
     screen().deaf.is_some()
 }
 
-/// Whether all that was printed got to where it goes. A reader that has gone away wants no more, and is no error.
+/// Returns the error of writing to stdout, if there was one. A reader that has gone away is not an
+/// error.
 pub(super) fn all_printed() -> std::io::Result<()> {
     screen().deaf.take().map_or(Ok(()), unless_gone)
 }
 
-/// An error of writing to stdout, unless it is that the reader has gone away.
+/// Returns an error of writing to stdout, unless the reader has gone away.
 pub(super) fn unless_gone(error: std::io::Error) -> std::io::Result<()> {
     if error.kind() == ErrorKind::BrokenPipe {
         Ok(())
@@ -202,13 +205,13 @@ pub(super) fn unless_gone(error: std::io::Error) -> std::io::Result<()> {
     }
 }
 
-/// Tells the operator something, on stderr. That nobody listens any more stops no run.
+/// Writes a message to the operator to stderr. Failing to write it does not stop a run.
 pub(super) fn note(text: impl Display) {
     let text = fit(&text.to_string());
     let _ = screen().above(|| writeln!(std::io::stderr().lock(), "{text}"));
 }
 
-/// A text in which nothing but our colours does anything to the terminal.
+/// Makes a text safe to print, keeping our own colours.
 fn fit(text: &str) -> String {
     match Paint::for_stderr() {
         Paint::Plain => plain(text),
@@ -216,12 +219,12 @@ fn fit(text: &str) -> String {
     }
 }
 
-/// Warns the operator.
+/// Writes a warning to stderr.
 pub(super) fn warn(text: impl Display) {
     note(format_args!("{} {text}", painted(ODD, "warning:")));
 }
 
-/// Tells the operator what came up before a run.
+/// Writes a notice from before a run to stderr.
 pub(super) fn tell(notice: Notice<'_>) {
     match notice {
         Notice::Note(text) | Notice::Busy(text) => note(text),
@@ -229,7 +232,7 @@ pub(super) fn tell(notice: Notice<'_>) {
     }
 }
 
-/// A text in a style, where standard error shows any.
+/// Applies a style if stderr shows styles.
 pub(super) fn painted(style: Style, text: &str) -> String {
     match Paint::for_stderr() {
         Paint::Plain => text.to_owned(),
@@ -237,9 +240,9 @@ pub(super) fn painted(style: Style, text: &str) -> String {
     }
 }
 
-/// Standard error and standard output for those who write by themselves.
+/// Standard error or standard output, as a writer.
 pub(super) enum Stream {
-    /// Standard error, for lines that may tell what guests said.
+    /// Standard error, for log lines, which may contain texts of guests.
     Log,
     /// Standard output.
     Output,

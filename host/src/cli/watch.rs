@@ -1,5 +1,5 @@
-//! Watches the files that a team is made from. They are looked at again and again, the same lists that builds use: that
-//! works on every file system, and is told of nothing that a build leaves behind.
+//! Watches the files that a team consists of. They are polled, using the same lists that builds
+//! use: this works on every file system and ignores what builds generate.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
@@ -11,36 +11,37 @@ use crate::build;
 use crate::driver::clock::now_ms;
 use crate::launch::{made_from, saved_in};
 
-/// How often it is looked: soon for a person, and next to nothing for a machine.
+/// The polling interval: short for a person, and cheap for a machine.
 const OFTEN: Duration = Duration::from_millis(100);
-/// Once something has changed, how long nothing else must: editors and version control write more than one file.
+/// How long no further change must follow after a change: editors and version control write several
+/// files.
 const STEADY: Duration = Duration::from_millis(40);
 
-/// How a file is told from a later one: when it was written or put in its place, in milliseconds since 1970 and the
-/// nanoseconds of that, its length, which file it is.
+/// Distinguishes the versions of a file: the time of its last status change in milliseconds since
+/// the epoch and the nanoseconds within the second, its length, and its inode.
 type Stamp = (i64, i64, u64, u64);
 
-/// The files that a team is made from, as they were seen last.
+/// The watched files of a team, as they were last seen.
 pub(super) struct Watch {
     team: PathBuf,
-    /// Files and directories of source beside the team file.
+    /// Files and directories of source next to the team file.
     places: Vec<PathBuf>,
-    /// What actions are made from and lies elsewhere.
+    /// Files elsewhere that actions are built from.
     elsewhere: Vec<PathBuf>,
     seen: BTreeMap<PathBuf, Stamp>,
 }
 
 /// Files that have changed.
 pub(super) struct Change {
-    /// Them.
+    /// Their paths.
     pub(super) files: Vec<PathBuf>,
-    /// When the last one was saved, in milliseconds since 1970.
+    /// When the last one was saved, in milliseconds since the epoch.
     pub(super) saved_ms: i64,
 }
 
 impl Watch {
-    /// Watches from now on. `builds` says whether sources may be built: to learn what lies elsewhere, a build's tools are
-    /// asked, which do what the source says.
+    /// Watches from now on. `builds` says whether sources may be built: files elsewhere are found
+    /// by build tools, which execute what the source says.
     pub(super) fn of(team: &Path, builds: bool) -> Self {
         let team = std::path::absolute(team).unwrap_or_else(|_| team.to_owned());
         let mut watch = Self {
@@ -54,10 +55,10 @@ impl Watch {
         watch
     }
 
-    /// Watches what the team is made from by now. What is new is as it is now.
+    /// Updates which files are watched. Files that are new are not reported as changed.
     pub(super) fn follow(&mut self, builds: bool) {
         let places = made_from(&self.team);
-        // Where the team file cannot be read, what it said before is watched.
+        // If the team file cannot be read, the previous files are watched.
         if !places.is_empty() {
             self.places = places;
         }
@@ -65,7 +66,7 @@ impl Watch {
         self.elsewhere = built
             .flat_map(|place| build::files_elsewhere(place))
             .collect();
-        // What it is made from no more is not missed.
+        // Files that the team no longer consists of are not reported as removed.
         let (places, elsewhere) = (&self.places, &self.elsewhere);
         let is_of_it = |file: &Path| places.iter().any(|place| file.starts_with(place));
         self.seen
@@ -75,12 +76,12 @@ impl Watch {
         }
     }
 
-    /// How many files are watched.
+    /// Returns how many files are watched.
     pub(super) fn count(&self) -> usize {
         self.seen.len()
     }
 
-    /// Waits until files have changed. Nothing is lost if the wait is given up.
+    /// Waits until files have changed. This is cancel safe.
     pub(super) async fn changed(&mut self) -> Change {
         loop {
             tokio::time::sleep(OFTEN).await;
@@ -141,7 +142,7 @@ impl Watch {
     }
 }
 
-/// Waits until another process has written what is saved in a directory: an answer, say. As it is now counts as seen.
+/// Waits until another process has written to what is saved in a directory, such as an answer.
 pub(super) async fn written(storage: &Path) {
     let look = || saved_in(storage).map(|file| fs::metadata(file).ok().as_ref().map(stamp));
     let (before, mut now) = (look(), look());

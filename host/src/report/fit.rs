@@ -1,57 +1,48 @@
-//! Which texts have the room of a page: first what went wrong and how things stand, then what is newest.
+//! Decides which texts of a report are shortened to keep the page small. Texts about problems and
+//! about the current state are kept first, then the newest of the others.
 
+use super::Report;
 use super::room::Room;
-use super::{Fault, Report, State, Text};
 
 impl Report {
-    /// Shortens texts for which there is no room.
+    /// Shortens the texts that exceed the size limit of the page.
     pub(super) fn fit(&mut self) {
         let mut room = Room::new();
-        let mut fit = |text: &mut Text| room.fit(text);
         if let Some(output) = &mut self.result {
-            fit(&mut output.text);
-            output.data.iter_mut().for_each(&mut fit);
+            room.fit(&mut output.text);
+            room.fit_all(&mut output.data);
         }
-        fit(&mut self.facts.idea);
-        self.facts.troubles.iter_mut().for_each(&mut fit);
-        self.faults.iter_mut().rev().for_each(|fault: &mut Fault| {
-            fit(&mut fault.message);
-            fault
-                .backtrace
-                .iter_mut()
-                .chain(&mut fault.log)
-                .for_each(&mut fit);
-        });
-        self.questions.iter_mut().rev().for_each(|question| {
-            fit(&mut question.text);
-            question
-                .answer
-                .iter_mut()
-                .for_each(|(_, said, _)| fit(said));
-        });
-        self.states.iter_mut().rev().for_each(|state: &mut State| {
-            let roles = state.roles.iter_mut();
-            let own = roles.flat_map(|role| {
-                role.mail
-                    .iter_mut()
-                    .map(|(_, _, text)| text)
-                    .chain(role.scope.iter_mut().map(|(_, text)| text))
-            });
-            own.chain(state.shared.iter_mut().map(|(_, _, text)| text))
-                .for_each(&mut fit);
-        });
-        self.attempts
-            .iter_mut()
-            .rev()
-            .for_each(|attempt| fit(&mut attempt.said));
-        self.messages.iter_mut().rev().for_each(|message| {
-            fit(&mut message.text);
-            message.data.iter_mut().for_each(&mut fit);
-        });
-        self.calls.iter_mut().rev().for_each(|call| {
-            fit(&mut call.asked);
-            fit(&mut call.answer);
-        });
+        room.fit(&mut self.facts.idea);
+        room.fit_all(&mut self.facts.troubles);
+        for fault in self.faults.iter_mut().rev() {
+            room.fit(&mut fault.message);
+            room.fit_all(&mut fault.backtrace);
+            room.fit_all(&mut fault.log);
+        }
+        for question in self.questions.iter_mut().rev() {
+            room.fit(&mut question.text);
+            if let Some((_, said, _)) = &mut question.answer {
+                room.fit(said);
+            }
+        }
+        for state in self.states.iter_mut().rev() {
+            for role in &mut state.roles {
+                room.fit_all(role.mail.iter_mut().map(|(_, _, text)| text));
+                room.fit_all(role.scope.iter_mut().map(|(_, text)| text));
+            }
+            room.fit_all(state.shared.iter_mut().map(|(_, _, text)| text));
+        }
+        for attempt in self.attempts.iter_mut().rev() {
+            room.fit(&mut attempt.said);
+        }
+        for message in self.messages.iter_mut().rev() {
+            room.fit(&mut message.text);
+            room.fit_all(&mut message.data);
+        }
+        for call in self.calls.iter_mut().rev() {
+            room.fit(&mut call.asked);
+            room.fit(&mut call.answer);
+        }
         self.shortened = room.shortened();
     }
 }

@@ -1,5 +1,6 @@
-//! From a state and what happened since to a report. Events are looked at one by one, so that a run of any length can be
-//! gathered; what a role does is followed in `attempts`, where messages go in `messages`.
+//! Builds a report from a state and the events that follow it. Events are processed one by one, so
+//! that the memory used does not depend on the length of the run. Attempts are followed in
+//! `attempts`, recipients of messages in `messages`.
 
 mod attempts;
 mod messages;
@@ -7,7 +8,7 @@ mod messages;
 use std::collections::{BTreeMap, BTreeSet};
 
 use strata_core::event::{Event, Status};
-use strata_core::id::{CheckpointId, RoleId, Slot};
+use strata_core::id::{CheckpointId, RoleId};
 use strata_core::request::{Answer, Request};
 use strata_core::stepper::{Illegal, Stepper};
 
@@ -17,31 +18,32 @@ use super::{
 };
 use crate::excerpt::excerpt;
 use crate::graph::{Format, Graph};
-use crate::store::Record;
-use attempts::Attempts;
+use crate::store::{CheckpointRow, Record};
+use attempts::{Attempts, EventTime};
 use messages::Ways;
 
-/// Steps that are shown; a person reads a few.
+/// The maximum number of steps shown.
 const MAX_STEPS: usize = 3_000;
-/// Attempts and host calls that are shown.
+/// The maximum number of attempts, and of host calls, shown.
 const MAX_ATTEMPTS: usize = 3_000;
-/// Messages that are shown: as many as a browser searches without a pause.
+/// The maximum number of messages shown: as many as a browser can search without a noticeable
+/// delay.
 const MAX_MESSAGES: usize = 5_000;
-/// Faults, questions, and what happened to the run as a whole.
+/// The maximum number of faults, of requests to humans, and of run markers shown.
 const MAX_RARE: usize = 400;
-/// States that can be looked at.
+/// The maximum number of states shown.
 const MAX_STATES: usize = 120;
-/// Characters of a message, an output, an answer.
+/// The maximum number of characters of a message, an output or a response.
 const TEXT_CHARS: usize = 6_000;
-/// Characters of the result: a long document is still shown whole.
+/// The maximum number of characters of the result. A long document is shown completely.
 const RESULT_CHARS: usize = 400_000;
-/// Characters of the idea, of reasons, of lines of a log.
+/// The maximum number of characters of the idea, of reasons and of log lines.
 const SHORT_CHARS: usize = 2_000;
 
-/// A report that is being gathered.
+/// A report under construction.
 pub struct Gathering {
     stepper: Stepper,
-    /// How many events were looked at.
+    /// How many events were processed.
     events: u64,
     span_ms: Option<(i64, i64)>,
     running: bool,
@@ -49,23 +51,25 @@ pub struct Gathering {
     marks: Kept<Mark>,
     questions: Kept<Question>,
     asked: BTreeMap<RoleId, Question>,
-    /// The checkpoints whose states are shown, as far as they did not come yet.
+    /// The checkpoints whose states are to be shown and have not been reached yet.
     chosen: BTreeSet<CheckpointId>,
-    /// How many others there are, and the first that comes after them.
+    /// How many checkpoints were left out, and the first one that follows them.
     left_out: Option<(usize, CheckpointId)>,
     states: Vec<State>,
-    /// Whether anything of the team changed after the newest checkpoint.
+    /// Whether anything in the team changed after the newest checkpoint.
     moved: bool,
     attempts: Attempts,
     ways: Ways,
 }
 
 impl Gathering {
-    /// Begins with a state. `shown` are the checkpoints whose states can be looked at; of too many, the first and the
-    /// newest.
+    /// Begins with the state of `stepper`. `shown` are the checkpoints whose states are to be
+    /// shown; if there are too many, the first and the newest are chosen.
     pub fn new(stepper: Stepper, shown: impl IntoIterator<Item = CheckpointId>) -> Self {
         let mut chosen = Kept::at_most(MAX_STATES);
-        shown.into_iter().for_each(|id| chosen.push(id));
+        for id in shown {
+            chosen.push(id);
+        }
         let left_out = chosen
             .gap()
             .and_then(|(place, count)| Some((count, chosen.iter().nth(place)?.clone())));
@@ -96,12 +100,16 @@ impl Gathering {
         }
     }
 
-    /// The state as it stands now.
+    /// Returns the current state.
     pub fn stepper(&self) -> &Stepper {
         &self.stepper
     }
 
-    /// Takes in what happened next.
+    /// Processes the next event.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the event does not fit the state.
     pub fn record(&mut self, record: &Record) -> Result<(), Illegal> {
         self.stepper.has_what_is_named(&record.event)?;
         self.events += 1;
@@ -109,12 +117,15 @@ impl Gathering {
         self.span_ms = Some((self.span_ms.map_or(time_ms, |(first, _)| first), time_ms));
         self.run(&record.event, time_ms);
         self.step(&record.event, time_ms);
-        let at = (self.events, time_ms);
+        let at = EventTime {
+            event: self.events,
+            time_ms,
+        };
         self.attempts.event(&record.event, &self.stepper, at);
-        self.person(&record.event, at);
+        self.person(&record.event, time_ms);
         let before = self.stepper.env().checkpoint.clone();
         self.stepper.apply(&record.event)?;
-        // That a run ended or goes on says nothing of the team.
+        // The end of a run and a resume do not change the team.
         let is_of_run = matches!(
             record.event,
             Event::RunEnded { .. } | Event::RunResumed { .. }
@@ -133,7 +144,7 @@ impl Gathering {
         Ok(())
     }
 
-    /// What happened to the run as a whole.
+    /// Records what happened to the run as a whole.
     fn run(&mut self, event: &Event, time_ms: i64) {
         let mut mark = |kind: MarkKind, text: String| {
             self.marks.push(Mark {
@@ -191,7 +202,7 @@ impl Gathering {
 
     fn step(&mut self, event: &Event, time_ms: i64) {
         match event {
-            // A step that was interrupted goes on under its number.
+            // A step that was interrupted continues under its number.
             Event::StepStarted { step, .. }
                 if self.steps.last().is_none_or(|last| last.is_over(*step)) =>
             {
@@ -216,8 +227,8 @@ impl Gathering {
         }
     }
 
-    /// What people are asked, and what they answer.
-    fn person(&mut self, event: &Event, (_, time_ms): (u64, i64)) {
+    /// Records requests to humans and their answers.
+    fn person(&mut self, event: &Event, time_ms: i64) {
         match event {
             Event::RequestOpened { role, request, .. } => {
                 let Request { id, question, .. } = request;
@@ -252,47 +263,18 @@ impl Gathering {
         }
     }
 
-    /// What was gathered. `beside` is what the storage holds beside, `elsewhere` states of other lineages.
+    /// Completes the report. `elsewhere` are states of other lineages with the time at which each
+    /// was reached, if known.
     pub fn finish(mut self, beside: Beside, elsewhere: Vec<(Stepper, Option<i64>)>) -> Report {
-        self.attempts
-            .finish((self.events + 1, self.span_ms), self.running);
-        self.asked
-            .into_values()
-            .for_each(|question| self.questions.push(question));
-        let mut states: Vec<State> = elsewhere
-            .iter()
-            .map(|(stepper, time)| state::of(stepper, *time))
-            .collect();
-        states.append(&mut self.states);
-        let env = self.stepper.env();
-        // What happened since the newest checkpoint is part of how it stands.
-        let newest = states.last().is_some_and(|last| {
-            last.checkpoint.as_ref() == env.checkpoint.as_ref().map(|id| &id.0)
-        });
-        if !newest || (env.open && self.moved) {
-            let now = state::of(&self.stepper, self.span_ms.map(|span| span.1));
-            states.push(State {
-                checkpoint: None,
-                ..now
-            });
+        let end = EventTime {
+            event: self.events + 1,
+            time_ms: self.span_ms.map_or(0, |(_, last_ms)| last_ms),
+        };
+        self.attempts.finish(end, self.running);
+        for question in std::mem::take(&mut self.asked).into_values() {
+            self.questions.push(question);
         }
-        // How a run stood at a checkpoint is often told only afterwards.
-        for state in states.iter_mut() {
-            let listed = beside
-                .checkpoints
-                .iter()
-                .find(|row| state.checkpoint.as_ref() == Some(&row.id.0));
-            state.status = listed.map_or(state.status, |row| row.status.name());
-        }
-        let (left_out, next) = self.left_out.unzip();
-        let place = states
-            .iter()
-            .position(|state| state.checkpoint.as_ref() == next.as_ref().map(|id| &id.0));
-        let states = Kept::of(
-            states,
-            place.unwrap_or_default(),
-            left_out.unwrap_or_default(),
-        );
+        let states = self.all_states(&beside.checkpoints, &elsewhere);
         let facts = facts(&self.stepper, self.span_ms);
         let messages = self.ways.messages(&self.stepper);
         let team = self.stepper.team();
@@ -325,9 +307,53 @@ impl Gathering {
         report.fit();
         report
     }
+
+    /// Returns the states to show: those of other lineages, those that were reached, and the
+    /// current one.
+    fn all_states(
+        &mut self,
+        checkpoints: &[CheckpointRow],
+        elsewhere: &[(Stepper, Option<i64>)],
+    ) -> Kept<State> {
+        let mut states: Vec<State> = elsewhere
+            .iter()
+            .map(|(stepper, time)| state::of(stepper, *time))
+            .collect();
+        states.append(&mut self.states);
+        let env = self.stepper.env();
+        // If something happened since the newest checkpoint, the current state is shown too.
+        let newest = states.last().is_some_and(|last| {
+            last.checkpoint.as_ref() == env.checkpoint.as_ref().map(|id| &id.0)
+        });
+        if !newest || (env.open && self.moved) {
+            let now = state::of(&self.stepper, self.span_ms.map(|span| span.1));
+            states.push(State {
+                checkpoint: None,
+                ..now
+            });
+        }
+        // The status of a run at a checkpoint is often recorded only after the checkpoint.
+        for state in &mut states {
+            let listed = checkpoints
+                .iter()
+                .find(|row| state.checkpoint.as_ref() == Some(&row.id.0));
+            if let Some(row) = listed {
+                state.status = row.status.name();
+            }
+        }
+        let (left_out, next) = self.left_out.take().unzip();
+        let place = states
+            .iter()
+            .position(|state| state.checkpoint.as_ref() == next.as_ref().map(|id| &id.0));
+        Kept::of(
+            states,
+            place.unwrap_or_default(),
+            left_out.unwrap_or_default(),
+        )
+    }
 }
 
-/// The newest output that a role published.
+/// Returns the newest output that a role published.
 fn result(stepper: &Stepper) -> Option<Output> {
     let output = stepper.env().last_output(stepper.team())?;
     Some(Output {
@@ -391,13 +417,14 @@ fn facts(stepper: &Stepper, span_ms: Option<(i64, i64)>) -> Facts {
 }
 
 fn spending(stepper: &Stepper) -> Vec<Spending> {
-    let row = |(slot, used): (&Slot, &strata_core::budget::Spending)| {
+    let mut rows = Vec::new();
+    for (slot, used) in &stepper.env().ledger {
         let role = stepper.team().role(slot.role);
-        Spending {
+        rows.push(Spending {
             role: role.name.clone(),
             action: role.part_name(slot.part).to_owned(),
             used: *used,
-        }
-    };
-    stepper.env().ledger.iter().map(row).collect()
+        });
+    }
+    rows
 }

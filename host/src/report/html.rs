@@ -1,8 +1,10 @@
-//! A report as one page of HTML that needs nothing beside itself.
+//! Writes a report as one self-contained HTML page.
 //!
-//! Whatever a guest, a model or a person wrote is hostile: it passes `escape`, stands in no attribute but as an id that we
-//! made or as the harmless link that `markdown` lets through, and never in a script: scripts are given no data. The page forbids itself everything but its own script and
-//! styles, by their digests. Sections are in a file each.
+//! Whatever a guest, a model or a human wrote is untrusted. It is escaped (`escape`); it is used in
+//! no attribute except for ids, which the host creates, and for links that `markdown` found to be
+//! harmless; and it is never part of a script, since scripts receive no data. The page's content
+//! security policy allows only its own script and styles, identified by their digests. Each section
+//! of the page has a file of its own.
 
 mod activity;
 mod calls;
@@ -29,10 +31,10 @@ use escape::esc;
 
 const CSS: &str = include_str!("html/style.css");
 const SCRIPT: &str = include_str!("html/script.js");
-/// Texts that are longer are folded.
+/// Longer texts are folded.
 const FOLD_CHARS: usize = 160;
 
-/// Writes the page.
+/// Renders the page.
 pub fn page(report: &Report) -> String {
     let mut page = Page(String::new());
     let title = esc(&report.facts.team);
@@ -66,7 +68,7 @@ pub fn page(report: &Report) -> String {
     page.0
 }
 
-/// What the page may do: show itself, run its own script.
+/// Returns the content security policy, which allows the page's own script and styles only.
 fn policy(report: &Report) -> String {
     let of = |text: &str| format!("'sha256-{}'", STANDARD.encode(sha256(text)));
     let picture = report
@@ -83,13 +85,13 @@ fn policy(report: &Report) -> String {
     )
 }
 
-/// The styles of a picture.
+/// Returns the styles of a picture.
 fn style_of(svg: &str) -> Option<&str> {
     let (_, rest) = svg.split_once("<style>")?;
     rest.split_once("</style>").map(|(style, _)| style)
 }
 
-/// The page as far as it is written.
+/// The part of the page that is written so far.
 struct Page(String);
 
 impl Page {
@@ -98,7 +100,7 @@ impl Page {
         let _ = self.0.write_fmt(text);
     }
 
-    /// Opens a section; `count` of its rows are shown behind its name.
+    /// Opens a section. `count`, the number of its rows, is shown after its title.
     fn open(&mut self, id: &str, title: &str, count: Option<usize>) {
         let count =
             count.map(|count| format!(" <span class=\"count\">{}</span>", time::grouped(count)));
@@ -112,7 +114,7 @@ impl Page {
         self.put(format_args!("</section>\n"));
     }
 
-    /// Says that rows are left out, where they are.
+    /// Writes a note about the rows that are left out, if there are any.
     fn gap<T>(&mut self, rows: &Kept<T>, what: &str) {
         if let Some((_, count)) = rows.gap() {
             let (all, count) = (time::grouped(rows.all()), time::grouped(count));
@@ -122,7 +124,7 @@ impl Page {
         }
     }
 
-    /// A text: as it is, or folded where it is long.
+    /// Writes a text. It is folded if it is long.
     fn text(&mut self, text: &Text) {
         if text.shown.trim().is_empty() && text.cut == 0 {
             self.put(format_args!("<span class=\"none\">nothing</span>"));
@@ -145,7 +147,7 @@ impl Page {
         }
     }
 
-    /// All of a text that is kept.
+    /// Writes a text without folding it.
     fn whole(&mut self, text: &Text) {
         self.put(format_args!("<pre>{}</pre>", esc(&text.shown)));
         if text.cut > 0 {

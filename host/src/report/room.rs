@@ -1,24 +1,25 @@
-//! How much a report keeps of a huge run: the first and the newest of everything, and of texts as much as there is room.
+//! Limits on what a report holds of a very large run: the first and the newest entries of each
+//! list, and texts up to a total size.
 
 use std::collections::VecDeque;
 
-/// All texts of a report together, as they stand in the page. With all else a page stays below 40 MiB, which browsers
-/// open in seconds.
+/// The limit for all texts of a report together, as HTML. With everything else, a page stays below
+/// 40 MiB, which browsers open within seconds.
 const ROOM_BYTES: usize = 12 << 20;
-/// What is still shown of a text when there is no room left: enough to know it again.
+/// The length to which texts are still shown when the limit is reached: enough to recognize them.
 const LEAST_CHARS: usize = 80;
 
-/// A text, perhaps shortened.
+/// A text that may have been shortened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Text {
-    /// What is shown.
+    /// The beginning of the text, which is shown.
     pub shown: String,
-    /// How many characters are not shown.
+    /// How many characters follow it and are not shown.
     pub cut: usize,
 }
 
 impl Text {
-    /// At most so many characters of a text.
+    /// Returns at most the first `most` characters of `text`.
     pub(super) fn of(text: &str, most: usize) -> Self {
         match text.char_indices().nth(most) {
             Some((end, _)) => Self {
@@ -33,7 +34,7 @@ impl Text {
     }
 }
 
-/// What is left for texts.
+/// The number of bytes that the texts of a page may still take.
 #[derive(Debug)]
 pub(super) struct Room {
     left: usize,
@@ -52,7 +53,7 @@ impl Room {
         }
     }
 
-    /// Shortens a text for which there is no room.
+    /// Shortens `text` if it exceeds what is left, and subtracts its size.
     pub(super) fn fit(&mut self, text: &mut Text) {
         let mut bytes = 0;
         for (count, (at, c)) in text.shown.char_indices().enumerate() {
@@ -67,13 +68,20 @@ impl Room {
         self.left = self.left.saturating_sub(bytes);
     }
 
-    /// How many texts were shortened.
+    /// Shortens each of `texts` that exceeds what is left.
+    pub(super) fn fit_all<'a>(&mut self, texts: impl IntoIterator<Item = &'a mut Text>) {
+        for text in texts {
+            self.fit(text);
+        }
+    }
+
+    /// Returns how many texts were shortened.
     pub(super) fn shortened(&self) -> usize {
         self.shortened
     }
 }
 
-/// The most bytes that a character takes in the page, where it may stand for itself or for something escaped.
+/// Returns the maximum number of bytes that a character takes in the page, escaped or not.
 fn weight(c: char) -> usize {
     match c {
         ' '..='~' if !matches!(c, '&' | '<' | '>' | '"' | '\'') => 1,
@@ -82,7 +90,7 @@ fn weight(c: char) -> usize {
     }
 }
 
-/// Rows, of which only the first and the newest are kept.
+/// A list that keeps only its first and its newest entries.
 #[derive(Clone, Debug)]
 pub struct Kept<T> {
     first: Vec<T>,
@@ -92,7 +100,7 @@ pub struct Kept<T> {
 }
 
 impl<T> Kept<T> {
-    /// Keeps at most so many, of which one in eight are the first.
+    /// Creates a list that keeps at most `most` entries; one in eight of them are the first ones.
     pub fn at_most(most: usize) -> Self {
         Self {
             first: Vec::new(),
@@ -102,7 +110,8 @@ impl<T> Kept<T> {
         }
     }
 
-    /// These rows of more, of which the others are left out behind the row with this place.
+    /// Creates a list from the entries that were kept. `left_out` further entries were dropped
+    /// before the entry at index `place`.
     pub(super) fn of(mut rows: Vec<T>, place: usize, left_out: usize) -> Self {
         let newest = VecDeque::from(rows.split_off(place.min(rows.len())));
         let kept = rows.len() + newest.len();
@@ -114,7 +123,7 @@ impl<T> Kept<T> {
         }
     }
 
-    /// Adds the next.
+    /// Adds an entry.
     pub fn push(&mut self, row: T) {
         self.all += 1;
         if self.first.len() < self.most / 8 {
@@ -127,7 +136,7 @@ impl<T> Kept<T> {
         self.newest.push_back(row);
     }
 
-    /// The rows that are kept, oldest first.
+    /// Returns the entries that were kept, oldest first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &T> {
         self.first.iter().chain(&self.newest)
     }
@@ -136,7 +145,7 @@ impl<T> Kept<T> {
         self.first.iter_mut().chain(&mut self.newest)
     }
 
-    /// The newest.
+    /// Returns the newest entry.
     pub fn last(&self) -> Option<&T> {
         self.newest.back().or(self.first.last())
     }
@@ -149,7 +158,7 @@ impl<T> Kept<T> {
         }
     }
 
-    /// The same with other rows for these.
+    /// Converts each entry.
     pub(super) fn map<U>(self, other: impl Fn(T) -> U) -> Kept<U> {
         let Self {
             first,
@@ -169,12 +178,13 @@ impl<T> Kept<T> {
         }
     }
 
-    /// How many there were.
+    /// Returns how many entries were added, including those that were not kept.
     pub fn all(&self) -> usize {
         self.all
     }
 
-    /// How many are left out, behind the row with this place among those that are kept.
+    /// Returns the index, among the entries that were kept, before which entries were dropped, and
+    /// how many were dropped. Returns `None` if all were kept.
     pub fn gap(&self) -> Option<(usize, usize)> {
         let left_out = self.all - self.first.len() - self.newest.len();
         (left_out > 0).then_some((self.first.len(), left_out))
@@ -206,7 +216,7 @@ mod tests {
         check(0, &"x".repeat(100), 1000, &"x".repeat(LEAST_CHARS), 20);
         check(90, &"x".repeat(100), 1000, &"x".repeat(90), 10);
         check(90, &"x".repeat(100), 95, &"x".repeat(90), 10);
-        // Ten bytes for each, since it may have to be escaped.
+        // Each counts as ten bytes, since it may have to be escaped.
         check(900, &"<".repeat(100), 1000, &"<".repeat(90), 10);
     }
 
@@ -225,7 +235,9 @@ mod tests {
     fn the_first_and_the_newest_rows_are_kept() {
         let check = |count: usize, expected: &[usize], gap: Option<(usize, usize)>| {
             let mut kept = Kept::at_most(8);
-            (0..count).for_each(|row| kept.push(row));
+            for row in 0..count {
+                kept.push(row);
+            }
             assert_eq!(kept.iter().copied().collect::<Vec<_>>(), expected);
             assert_eq!(
                 (kept.gap(), kept.all(), kept.last()),

@@ -1,4 +1,4 @@
-//! A state, as far as a report shows it.
+//! Extracts from a state what a report shows of it.
 
 use strata_core::activation::{Activation, Phase};
 use strata_core::environment::scope::Scope;
@@ -9,18 +9,19 @@ use strata_core::team::Role;
 use super::{RoleState, State, Text};
 use crate::narrator::action_name;
 
-/// Roles of a state that are shown.
+/// The maximum number of roles shown per state.
 const MAX_ROLES: usize = 60;
-/// Messages of a mailbox that are shown.
+/// The maximum number of messages shown per mailbox.
 const MAX_MAIL: usize = 20;
-/// Keys of a scope that are shown.
+/// The maximum number of keys shown per scope.
 const MAX_KEYS: usize = 60;
-/// Characters of a message, in a mailbox: all of it stands among the messages.
+/// The maximum number of characters shown of a message in a mailbox. The list of messages shows
+/// more of it.
 const MAIL_CHARS: usize = 120;
-/// Characters of a value.
+/// The maximum number of characters shown of a value.
 const VALUE_CHARS: usize = 1000;
 
-/// What is shown of a state.
+/// Returns what a report shows of a state that was reached at `time_ms`.
 pub(super) fn of(stepper: &Stepper, time_ms: Option<i64>) -> State {
     let (team, env) = (stepper.team(), stepper.env());
     let roles: Vec<RoleState> = team
@@ -69,7 +70,7 @@ pub(super) fn of(stepper: &Stepper, time_ms: Option<i64>) -> State {
     }
 }
 
-/// Whether there is anything to show of a role.
+/// Returns whether a role has anything to show.
 fn speaks(stepper: &Stepper, id: RoleId) -> bool {
     let role = stepper.env().role(id);
     role.activation.is_some() || !role.mailbox.is_empty() || !role.scope.is_empty()
@@ -107,7 +108,7 @@ fn values(scope: &Scope) -> Vec<(String, Text)> {
         .collect()
 }
 
-/// What a role is at, in words.
+/// Describes what a role is doing.
 fn standing(role: &Role, activation: &Activation) -> String {
     let what = match activation.work(role) {
         Some(work) => action_name(role, work),

@@ -1,4 +1,4 @@
-//! Tests of the page: nothing that anybody wrote is taken for markup, and its size is bounded whatever the run's is.
+//! Tests of the page: no text is interpreted as markup, and the page's size is bounded for any run.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,9 +21,9 @@ use super::{Beside, Gathering, html};
 use crate::manifest::Definition;
 use crate::store::{CheckpointRow, LineageRow, Origin, Record};
 
-/// What somebody writes who wants the page to do something.
+/// A text that tries to break out of every context of the page.
 const HOSTILE: &str = "</script></style></pre><script>boo()</script><img src=x onerror=boo()>\" onclick=\"boo()\u{202e}\u{2028}\0.";
-/// No page is larger. Browsers open this in seconds.
+/// The maximum size of a page. Browsers open it within seconds.
 const MOST_BYTES: usize = 40 << 20;
 
 fn team(text: &str) -> Arc<Team> {
@@ -33,7 +33,7 @@ fn team(text: &str) -> Arc<Team> {
 }
 
 fn small() -> Arc<Team> {
-    // No name holds what is not seen.
+    // Names must not contain invisible characters.
     let name: String = HOSTILE.chars().filter(|c| !is_invisible(*c)).collect();
     let name = serde_json::to_string(&name).unwrap();
     let team_file = format!(
@@ -43,7 +43,7 @@ fn small() -> Arc<Team> {
     team(&team_file)
 }
 
-/// Lets things happen to a team, and tells them.
+/// A report of a small run, built from events.
 struct Life {
     gathering: Gathering,
 }
@@ -77,7 +77,7 @@ impl Life {
     }
 }
 
-/// Work on the only action of the only role.
+/// The only action of the only role.
 const WORK: Work = Work::Act {
     action: ActionId(0),
     task: None,
@@ -209,7 +209,7 @@ fn nothing_that_anybody_wrote_is_taken_for_markup() {
     });
     let page = life.page();
 
-    // All of it is there, as text: in the message, the call, the fault, the model, the log.
+    // Each place shows it as text: the message, the call, the fault, the model, the log.
     let shown = "&lt;script&gt;boo()&lt;/script&gt;&lt;img src=x onerror=boo()&gt;&quot; onclick=&quot;boo()";
     assert!(page.matches("boo()[U+202E][U+2028]").count() >= 8, "{page}");
     assert!(page.matches(shown).count() >= 10, "{page}");
@@ -223,7 +223,7 @@ fn nothing_that_anybody_wrote_is_taken_for_markup() {
     ] {
         assert_eq!(page.matches(mark).count(), count, "{mark}");
     }
-    // Its own styles, and those of the picture.
+    // The styles of the page and those of the picture.
     assert_eq!(
         (
             page.matches("<style").count(),

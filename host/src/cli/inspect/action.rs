@@ -1,4 +1,4 @@
-//! `inspect --action`: one action, with what it is at, what it used, what it said last, and its fault.
+//! `inspect --action`: shows one action: its state, spending, last output and fault.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ use crate::cli::{Failure, path_word, shell_word, show_json, show_line, show_text
 use crate::store::team_json;
 use crate::suggest::suggest;
 
-/// The actions that there are, as far as a list of them is read.
+/// Returns the names of existing actions, as many as fit into a message.
 fn listed(names: &[&str]) -> String {
     const LISTED: usize = 8;
     match names.len().saturating_sub(LISTED) {
@@ -36,7 +36,8 @@ pub(super) struct Action<'a> {
 }
 
 impl<'a> Action<'a> {
-    /// The one that `ROLE.ACTION` names; `ROLE.think` is what chooses among a role's actions, be it a model.
+    /// Returns the action that `ROLE.ACTION` names. `ROLE.think` is the component or model that
+    /// chooses among a role's actions.
     pub(super) fn named(stepper: &'a Stepper, name: &str) -> Result<Self, Failure> {
         let team = stepper.team();
         let of_role = |id: RoleId| {
@@ -75,7 +76,7 @@ impl<'a> Action<'a> {
         })
     }
 
-    /// What it said last. What chooses says nothing.
+    /// Returns its last output; `None` for `think`, which has no output.
     fn last(&self) -> Option<&'a Message> {
         if self.slot.part == Part::Think {
             return None;
@@ -89,7 +90,7 @@ impl<'a> Action<'a> {
             .find(|message| message.sent_from == *role && message.cause_by == self.name)
     }
 
-    /// Shows it.
+    /// Shows it as text.
     pub(super) fn show(&self, life: Life, path: &Path) {
         let (team, env) = (self.stepper.team(), self.stepper.env());
         let role = team.role(self.slot.role);
@@ -175,7 +176,7 @@ impl<'a> Action<'a> {
         show_json(&document.to_string());
     }
 
-    /// The activation that is at it.
+    /// Returns the activation that is working on it.
     fn open(&self) -> Option<&'a Activation> {
         let activation = self
             .stepper
@@ -187,7 +188,7 @@ impl<'a> Action<'a> {
         (spender(self.slot.role, work) == self.slot).then_some(activation)
     }
 
-    /// Whether no component does it.
+    /// Returns whether the host does the work itself, without a component.
     fn is_of_the_host(&self) -> bool {
         let react = self.stepper.team().role(self.slot.role).react;
         self.slot.part == Part::Think

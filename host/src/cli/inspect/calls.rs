@@ -1,4 +1,4 @@
-//! `inspect --calls`: the recorded calls of the host, with what was asked and what came back.
+//! `inspect --calls`: lists the recorded host calls with requests and responses.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::cli::{Failure, path_word, preview, shell_word, show_json, show_line};
 use crate::launch::calls;
 use crate::narrator::Line;
 
-/// How much of a request and of an answer is shown.
+/// The maximum number of characters shown of a request and of a response.
 const PREVIEW: usize = 40;
 
 /// Shows the calls of one action, `ROLE.ACTION`, or of all.
@@ -59,7 +59,7 @@ pub(super) fn show(path: &Path, action: Option<&str>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints them as JSON, an object a line: their event lines, and `response`.
+/// Prints the calls as JSON, one object a line: their public events, with the field `response`.
 pub(super) fn print_json(path: &Path, action: Option<&str>) -> Result<(), Failure> {
     each(path, action, &mut |line, call| {
         let mut line = line.clone();

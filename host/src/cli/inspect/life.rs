@@ -1,4 +1,5 @@
-//! Whether a process is at what is shown, and how to go on where none is.
+//! Determines whether a process works on the saved state that is shown and, if not, which commands
+//! continue it.
 
 use std::path::Path;
 
@@ -10,19 +11,20 @@ use crate::cli::{path_word, recover, shown};
 use crate::launch::{Doubt, SavedTeam, doubts, holder};
 use crate::store::{At, Holder};
 
-/// Who is at it.
+/// Which process holds a saved state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Life {
-    /// A process, with this id.
+    /// A process, with its id if known.
     Held(Option<u32>),
-    /// Nobody.
+    /// No process.
     Free,
-    /// It is not known, or an earlier state is shown, at which nobody is.
+    /// Unknown, or not applicable because an earlier state is shown.
     Unknown,
 }
 
 impl Life {
-    /// Who is at what is saved at a path, seen before that is read.
+    /// Returns which process holds the storage at `path`. This must be called before the state is
+    /// read.
     pub(super) fn before(path: &Path, at: &At) -> Self {
         if *at != At::Head {
             return Self::Unknown;
@@ -34,7 +36,8 @@ impl Life {
         }
     }
 
-    /// The same once that was read. Who came meanwhile may have written what was read.
+    /// Determines it again after the state was read: a process that came in the meantime may have
+    /// written what was read.
     pub(super) fn after(self, path: &Path) -> Self {
         if self == Self::Free {
             Self::before(path, &At::Head)
@@ -43,12 +46,12 @@ impl Life {
         }
     }
 
-    /// Whether nobody is at it any more who was at work.
+    /// Returns whether the run was cut off: it is saved as running, and no process holds it.
     pub(super) fn is_cut_off(self, stepper: &Stepper) -> bool {
         self == Self::Free && stepper.env().status == Status::Running
     }
 
-    /// How the run stands.
+    /// Describes the status of the run.
     pub(super) fn status(self, stepper: &Stepper) -> String {
         let env = stepper.env();
         let name = env.status.name();
@@ -62,32 +65,33 @@ impl Life {
             (Self::Held(pid), Status::Running) => format!("{name} ({})", process(pid)),
             (Self::Held(pid), _) => format!("{name} ({} has it open)", process(pid)),
             (Self::Free, Status::Running) => "cut off".into(),
-            // It was sent since.
+            // A message was sent to it after it was done.
             (Self::Free, Status::Done) if !env.is_finished() => format!("{name}, with new mail"),
             _ => name.into(),
         }
     }
 
-    /// What is in doubt, or will be: calls that were under way when the run was cut off.
+    /// Returns the writes that are in doubt, or will be on the next resume because they were in
+    /// progress when the run was cut off.
     pub(super) fn doubts(self, stepper: &Stepper) -> Vec<Doubt> {
         if !self.is_cut_off(stepper) {
             return doubts(stepper);
         }
         let mut resumed = stepper.clone();
         let event = resumed.resumed(stepper.env().budget, CallPolicy::Auto);
-        // What cannot be gone on with says so when that is tried.
+        // If the state does not permit a resume, the resume itself will report it.
         let goes = resumed.apply(&event).is_ok();
         doubts(if goes { &resumed } else { stepper })
     }
 
-    /// The commands that go on with it, where that takes one. Something may be in doubt.
+    /// Returns the commands that continue the run; none if it is finished or a process holds it.
     pub(super) fn ways(self, saved: &SavedTeam, path: &Path, in_doubt: bool) -> Vec<String> {
         let (stepper, resume) = (&saved.stepper, recover(path, None));
         let env = stepper.env();
         if self != Self::Free || env.is_finished() {
             return Vec::new();
         }
-        // A team that MetaGPT saved has no team file.
+        // A team saved by MetaGPT has no team file.
         let file = if saved.definition.text.is_empty() {
             "TEAM.toml "
         } else {

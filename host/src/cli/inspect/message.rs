@@ -1,4 +1,4 @@
-//! `inspect --message`: one message, whole.
+//! `inspect --message`: shows one message completely.
 
 use strata_core::environment::MessageRef;
 use strata_core::message::Message;
@@ -8,7 +8,7 @@ use crate::cli::{Failure, show_json, show_line, show_text};
 use crate::store::team_json;
 use crate::suggest::meant;
 
-/// How many of the newest messages are compared with an id that is none.
+/// How many of the newest messages are considered for the hint about an unknown id.
 const CANDIDATES: usize = 1000;
 
 /// Shows the message with this id.
@@ -51,7 +51,7 @@ pub(super) fn show(stepper: &Stepper, id: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints it as JSON, as `team.json` holds it.
+/// Prints it as JSON, in the form used in `team.json`.
 pub(super) fn print_json(stepper: &Stepper, id: &str) -> Result<(), Failure> {
     let (_, message) = find(stepper, id)?;
     show_json(&team_json::message(message));

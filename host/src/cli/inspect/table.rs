@@ -1,4 +1,5 @@
-//! Tables for people: as wide as the terminal, or as wide as they are where there is none.
+//! Tables for people: as wide as the terminal, or as wide as their content if stdout is not a
+//! terminal.
 
 use std::io::IsTerminal;
 
@@ -7,7 +8,7 @@ use comfy_table::{ContentArrangement, presets};
 use crate::cli::plain::one_line;
 use crate::cli::{show_line, terminal};
 
-/// A table without lines.
+/// A table without borders.
 pub(super) struct Table(comfy_table::Table);
 
 impl Table {
@@ -29,12 +30,12 @@ impl Table {
         self.0.add_row(cells.map(|cell| one_line(&cell)));
     }
 
-    /// Returns whether it has no rows.
+    /// Returns whether the table has no rows.
     pub(super) fn is_empty(&self) -> bool {
         self.0.row_count() == 0
     }
 
-    /// Prints it.
+    /// Prints the table to stdout.
     pub(super) fn print(&self) {
         self.0.lines().for_each(|line| show_line(line.trim_end()));
     }

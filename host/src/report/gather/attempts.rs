@@ -1,10 +1,10 @@
-//! What roles do: attempts, their host calls, their faults.
+//! Follows the attempts of roles, with their host calls and faults.
 
 use std::collections::BTreeMap;
 
 use strata_core::event::{Event, Finished, HostCall, HostCallKind, Outcome, Source, Work, Writer};
 use strata_core::fault::{Fault as Failure, FaultKind};
-use strata_core::id::{Digest, RoleId};
+use strata_core::id::RoleId;
 use strata_core::money::Usd;
 use strata_core::stepper::{Stepper, conflict};
 
@@ -15,12 +15,12 @@ use crate::gateway::START;
 use crate::narrator::{action_name, rfc3339};
 use crate::services::{http, llm};
 
-/// Lines of a stack or a log that are shown.
+/// The maximum number of lines shown of a stack or a log.
 const MAX_LINES: usize = 100;
-/// What a call is counted under whose answer names no model: it failed.
+/// The name under which model calls are counted that failed, so that no model is known.
 const NO_MODEL: &str = "(no answer)";
 
-/// What roles do.
+/// The attempts seen so far.
 pub(super) struct Attempts {
     pub(super) ended: Kept<Attempt>,
     pub(super) outcomes: Outcomes,
@@ -28,14 +28,20 @@ pub(super) struct Attempts {
     pub(super) faults: Kept<Fault>,
     pub(super) models: BTreeMap<String, ModelSpending>,
     open: BTreeMap<RoleId, Attempt>,
-    /// How many were begun.
+    /// How many attempts were started.
     begun: u64,
-    /// The attempts that succeeded after others had failed, by step, role and action.
+    /// The number of the attempt that succeeded after others had failed, by step, role and action.
     mended: BTreeMap<(u64, usize, String), u32>,
 }
 
-/// When something happened: the event, and its time.
-type Moment = (u64, i64);
+/// When something happened.
+#[derive(Clone, Copy)]
+pub(super) struct EventTime {
+    /// The event, counted from the first reported one.
+    pub(super) event: u64,
+    /// In milliseconds since the epoch.
+    pub(super) time_ms: i64,
+}
 
 impl Attempts {
     pub(super) fn new() -> Self {
@@ -51,8 +57,8 @@ impl Attempts {
         }
     }
 
-    /// Takes in an event that is about to be applied.
-    pub(super) fn event(&mut self, event: &Event, stepper: &Stepper, at: Moment) {
+    /// Processes an event that is about to be applied.
+    pub(super) fn event(&mut self, event: &Event, stepper: &Stepper, at: EventTime) {
         match event {
             Event::CallStarted {
                 role,
@@ -61,8 +67,12 @@ impl Attempts {
                 digest,
                 ..
             } => {
-                let attempt = self.begin(stepper, (*role, *work), *attempt, digest.as_ref(), at);
-                self.open.insert(*role, attempt);
+                let started = Attempt {
+                    number: *attempt,
+                    digest: digest.as_ref().map(|digest| digest.0.clone()),
+                    ..self.begin(stepper, *role, *work, at)
+                };
+                self.open.insert(*role, started);
             }
             Event::HostCalled {
                 role,
@@ -70,7 +80,7 @@ impl Attempts {
                 source,
                 what,
                 ..
-            } => self.call((*role, call, *source), what, at),
+            } => self.call(*role, call, *source, what, at),
             Event::CallFinished { role, result, .. } => {
                 let said = Text::of(&said(result), TEXT_CHARS);
                 self.end(*role, End::Finished, said, at);
@@ -78,7 +88,7 @@ impl Attempts {
             Event::CallFailed {
                 role, work, fault, ..
             } => {
-                self.fail((*role, *work), fault, at);
+                self.fail(*role, *work, fault, at);
                 let end = if fault.kind == FaultKind::Interrupted {
                     End::Interrupted
                 } else {
@@ -97,14 +107,15 @@ impl Attempts {
             } => {
                 let said = Text::of(&request.question, SHORT_CHARS);
                 if *work == Work::Answer {
-                    let answer = self.begin(stepper, (*role, *work), 1, None, at);
+                    let answer = self.begin(stepper, *role, *work, at);
                     self.open.insert(*role, Attempt { said, ..answer });
                 } else {
                     self.end(*role, End::Asked, said, at);
                 }
             }
             Event::RequestAnswered { role, answer, .. } => {
-                // That of a person who plays a role; who only asked one is not at it any more.
+                // This ends the attempt of a human who plays a role. An attempt that asked a human
+                // has ended before.
                 let said = answer
                     .value()
                     .map_or_else(Text::default, |value| Text::of(value.as_str(), TEXT_CHARS));
@@ -121,9 +132,9 @@ impl Attempts {
                     .map(|writer| stepper.team().role(writer.role).name.as_str())
                     .collect();
                 let message = conflict(scope, key, &names);
-                writers
-                    .iter()
-                    .for_each(|writer| self.conflict(writer, stepper, &message, at));
+                for writer in writers {
+                    self.conflict(writer, stepper, &message, at);
+                }
             }
             Event::RunResumed { .. } => self.cut_off(End::Killed, at),
             Event::RunEnded { .. } => self.cut_off(End::Interrupted, at),
@@ -131,11 +142,11 @@ impl Attempts {
         }
     }
 
-    /// What is still open at the end of all events.
-    pub(super) fn finish(&mut self, at: (u64, Option<(i64, i64)>), running: bool) {
-        let (event, span_ms) = at;
+    /// Closes the attempts that are still open after the last event, and notes which faults were
+    /// followed by a success.
+    pub(super) fn finish(&mut self, at: EventTime, running: bool) {
         let end = if running { End::Open } else { End::Interrupted };
-        self.cut_off(end, (event, span_ms.map_or(0, |span| span.1)));
+        self.cut_off(end, at);
         let mended = &self.mended;
         for fault in self.faults.iter_mut() {
             let place = (fault.opened, fault.role, fault.action.clone());
@@ -143,14 +154,8 @@ impl Attempts {
         }
     }
 
-    fn begin(
-        &mut self,
-        stepper: &Stepper,
-        (role, work): (RoleId, Work),
-        number: u32,
-        digest: Option<&Digest>,
-        (event, time_ms): Moment,
-    ) -> Attempt {
+    /// Returns a new first attempt, without a component.
+    fn begin(&mut self, stepper: &Stepper, role: RoleId, work: Work, at: EventTime) -> Attempt {
         self.begun += 1;
         let activation = stepper.env().role(role).activation.as_ref();
         let index = match work {
@@ -166,27 +171,25 @@ impl Attempts {
             who: stepper.team().role(role).name.clone(),
             action: action_name(stepper.team().role(role), work).into(),
             index,
-            number,
-            events: (event, event),
-            span_ms: (time_ms, time_ms),
+            number: 1,
+            events: (at.event, at.event),
+            span_ms: (at.time_ms, at.time_ms),
             end: End::Open,
-            digest: digest.map(|digest| digest.0.clone()),
+            digest: None,
             said: Text::default(),
             cost: Usd::ZERO,
             calls: (0, 0),
         }
     }
 
-    fn end(&mut self, role: RoleId, end: End, said: Text, (event, time_ms): Moment) {
+    fn end(&mut self, role: RoleId, end: End, said: Text, at: EventTime) {
         let Some(mut attempt) = self.open.remove(&role) else {
             return;
         };
-        (
-            attempt.end,
-            attempt.said,
-            attempt.events.1,
-            attempt.span_ms.1,
-        ) = (end, said, event, time_ms);
+        attempt.end = end;
+        attempt.said = said;
+        attempt.events.1 = at.event;
+        attempt.span_ms.1 = at.time_ms;
         if end == End::Finished && attempt.number > 1 {
             self.mended.insert(
                 (attempt.opened, attempt.role, attempt.action.clone()),
@@ -201,8 +204,8 @@ impl Attempts {
         self.ended.push(attempt);
     }
 
-    /// Nobody ended these. People still have time.
-    fn cut_off(&mut self, end: End, at: Moment) {
+    /// Ends all open attempts, except that humans can still answer.
+    fn cut_off(&mut self, end: End, at: EventTime) {
         for role in self.open.keys().copied().collect::<Vec<_>>() {
             let person = self
                 .open
@@ -218,7 +221,7 @@ impl Attempts {
         }
     }
 
-    fn call(&mut self, (role, call, source): (RoleId, &HostCall, Source), what: &str, at: Moment) {
+    fn call(&mut self, role: RoleId, call: &HostCall, source: Source, what: &str, at: EventTime) {
         if call.kind == HostCallKind::Clock && call.request == START {
             return;
         }
@@ -238,7 +241,7 @@ impl Attempts {
         self.calls.push(Call {
             attempt: attempt.id,
             who: format!("{}.{}", attempt.who, attempt.action),
-            time_ms: at.1,
+            time_ms: at.time_ms,
             kind: call.kind.name(),
             recorded,
             outcome: call.outcome.name(),
@@ -264,7 +267,7 @@ impl Attempts {
         }
     }
 
-    fn fail(&mut self, (role, work): (RoleId, Work), fault: &Failure, at: Moment) {
+    fn fail(&mut self, role: RoleId, work: Work, fault: &Failure, at: EventTime) {
         let Some(attempt) = self.open.get(&role) else {
             return;
         };
@@ -287,7 +290,7 @@ impl Attempts {
             number: attempt.number,
             kind: fault.kind.name(),
             cause: fault.cause.name(),
-            time_ms: at.1,
+            time_ms: at.time_ms,
             message: Text::of(&fault.message, TEXT_CHARS),
             backtrace,
             log,
@@ -296,28 +299,23 @@ impl Attempts {
         });
     }
 
-    /// What an attempt returned is taken back. It had ended.
-    fn conflict(&mut self, writer: &Writer, stepper: &Stepper, message: &str, at: Moment) {
+    /// Records that the result of an attempt, which had ended, is discarded because of a conflict.
+    fn conflict(&mut self, writer: &Writer, stepper: &Stepper, message: &str, at: EventTime) {
         let (role, work) = (writer.role, writer.work);
-        let attempt = self.begin(
-            stepper,
-            (role, work),
-            writer.attempt,
-            writer.digest.as_ref(),
-            at,
-        );
+        let attempt = Attempt {
+            number: writer.attempt,
+            digest: writer.digest.as_ref().map(|digest| digest.0.clone()),
+            ..self.begin(stepper, role, work, at)
+        };
         self.open.insert(role, attempt);
-        self.fail(
-            (role, work),
-            &Failure::new(FaultKind::StateConflict, message),
-            at,
-        );
+        let fault = Failure::new(FaultKind::StateConflict, message);
+        self.fail(role, work, &fault, at);
         let said = Text::of(message, SHORT_CHARS);
         self.end(role, End::Failed, said, at);
     }
 }
 
-/// What an attempt returned, as text.
+/// Returns the result of an attempt as text.
 fn said(result: &Finished) -> String {
     match result {
         Finished::Chosen(-1) => "nothing more to do".into(),
@@ -336,7 +334,7 @@ fn said(result: &Finished) -> String {
     }
 }
 
-/// What came back, as text.
+/// Returns the response of a host call as text.
 fn answer(call: &HostCall) -> String {
     let response = call.response.as_str();
     if call.outcome != Outcome::Answered {

@@ -1,4 +1,4 @@
-//! Where messages went.
+//! Follows which recipients each message reached.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +11,11 @@ use super::super::room::{Kept, Text};
 use super::{MAX_MESSAGES, TEXT_CHARS};
 use crate::graph::{Recipient, Sent};
 
-/// Where each message went.
+/// The recipients of all messages.
 #[derive(Default)]
 pub(super) struct Ways {
     of: BTreeMap<MessageId, Way>,
-    /// How many messages roles sent to whom, before joins let them go further.
+    /// How many messages each role sent to each recipient, not counting the deliveries of joins.
     pub(super) sent: Sent,
 }
 
@@ -26,7 +26,7 @@ struct Way {
 }
 
 impl Ways {
-    /// Takes in an event that was applied.
+    /// Processes an event that was applied.
     pub(super) fn event(&mut self, event: &Event, stepper: &Stepper, time_ms: i64) {
         let sent = |step| (time_ms, step);
         match event {
@@ -40,9 +40,9 @@ impl Ways {
                 released,
                 ..
             } => {
-                routed
-                    .iter()
-                    .for_each(|routed| self.routed(routed, stepper, sent(*step)));
+                for routed in routed {
+                    self.routed(routed, stepper, sent(*step));
+                }
                 self.released(released, stepper);
             }
             Event::JoinReleased { released } => self.released(released, stepper),
@@ -84,7 +84,7 @@ impl Ways {
         self.of.insert(routed.id.clone(), way);
     }
 
-    /// What joins let go goes on to whom they deliver it.
+    /// Adds the roles that messages reach after a join releases them.
     fn released(&mut self, released: &[Released], stepper: &Stepper) {
         let team = stepper.team();
         for Released { messages, to, .. } in released {
@@ -101,11 +101,13 @@ impl Ways {
         }
     }
 
-    /// All messages of the state.
+    /// Returns all messages of the state.
     pub(super) fn messages(&self, stepper: &Stepper) -> Kept<Message> {
         let env = stepper.env();
         let mut kept = Kept::at_most(MAX_MESSAGES);
-        env.messages.iter().for_each(|message| kept.push(message));
+        for message in env.messages.iter() {
+            kept.push(message);
+        }
         kept.map(|message| {
             let way = self.of.get(&message.id);
             Message {

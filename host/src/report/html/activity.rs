@@ -1,4 +1,4 @@
-//! What roles did, step by step.
+//! The section with the attempts of each step.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use super::escape::esc;
 use super::time::{counted, duration, grouped, span};
 use crate::excerpt::excerpt;
 
-/// Steps that are open from the beginning: the newest.
+/// How many of the newest steps are unfolded at first.
 const OPEN_STEPS: usize = 8;
-/// Steps that are not folded away.
+/// How many of the newest steps are listed directly; earlier ones are grouped.
 const NEWEST_STEPS: usize = 40;
-/// How much of an output stands in the line of an attempt.
+/// The maximum number of characters of a result in the line of its attempt.
 const LINE_CHARS: usize = 110;
 
-/// The steps, oldest first, each with its attempts.
+/// Writes the steps, oldest first, each with its attempts.
 pub(super) fn section(page: &mut Page, report: &Report) {
     if report.attempts.all() == 0 {
         return;
@@ -38,7 +38,7 @@ pub(super) fn section(page: &mut Page, report: &Report) {
     let open = steps.len().saturating_sub(OPEN_STEPS);
     for (place, (number, attempts)) in steps.iter_mut().enumerate() {
         attempts.sort_by_key(|attempt| attempt.events);
-        step(page, report, (*number, attempts), place >= open);
+        step(page, report, *number, attempts, place >= open);
         if place + 1 == older {
             page.put(format_args!("</details>\n"));
         }
@@ -46,8 +46,8 @@ pub(super) fn section(page: &mut Page, report: &Report) {
     page.close();
 }
 
-fn step(page: &mut Page, report: &Report, (number, attempts): (u64, &[&Attempt]), newest: bool) {
-    // One that was gone back to is there several times; the newest holds.
+fn step(page: &mut Page, report: &Report, number: u64, attempts: &[&Attempt], newest: bool) {
+    // A step that the run went back to occurs several times; the newest occurrence is valid.
     let step = report.steps.iter().rev().find(|step| step.number == number);
     let failed = attempts.iter().any(|attempt| attempt.end == End::Failed);
     let open = if newest || failed { " open" } else { "" };
@@ -75,7 +75,9 @@ fn step(page: &mut Page, report: &Report, (number, attempts): (u64, &[&Attempt])
         None => {}
     }
     page.put(format_args!("</span></summary>\n<ol class=\"attempts\">\n"));
-    attempts.iter().for_each(|attempt| one(page, attempt));
+    for attempt in attempts {
+        one(page, attempt);
+    }
     page.put(format_args!("</ol></details>\n"));
 }
 
@@ -96,7 +98,7 @@ fn one(page: &mut Page, attempt: &Attempt) {
         esc(&excerpt(&attempt.said.shown, LINE_CHARS)),
     ));
     let index = attempt.index.map(|index| format!("action {index}, "));
-    let (from, to) = span(attempt.span_ms);
+    let (from, to) = span(attempt.span_ms.0, attempt.span_ms.1);
     page.put(format_args!(
         "<p class=\"note\">{}attempt {}, {name}. {from} – {to}.{}",
         index.unwrap_or_default(),
@@ -113,7 +115,7 @@ fn one(page: &mut Page, attempt: &Attempt) {
     page.put(format_args!("</div></details></li>\n"));
 }
 
-/// A sentence about the calls of an attempt and what they cost, without what is zero.
+/// Returns a sentence about the host calls of an attempt and their cost. Zeros are left out.
 fn used(attempt: &Attempt) -> String {
     let (made, served) = attempt.calls;
     let calls = |count: u32| counted(count as usize, "host call", "host calls");
@@ -136,7 +138,7 @@ fn used(attempt: &Attempt) -> String {
     }
 }
 
-/// The class of an ending, what it is called, and the mark that stands for it.
+/// Returns the CSS class of an outcome, its name, and the symbol that stands for it.
 pub(super) fn look(end: End) -> (&'static str, &'static str, &'static str) {
     match end {
         End::Finished => ("ok", "finished", "✓"),

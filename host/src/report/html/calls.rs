@@ -1,4 +1,4 @@
-//! What attempts asked of the world, and of people.
+//! The sections with the host calls and the requests to humans.
 
 use strata_core::money::Usd;
 
@@ -7,10 +7,10 @@ use super::Page;
 use super::escape::esc;
 use super::time::{grouped, moment, money};
 
-/// How much of a digest tells requests apart.
+/// How many characters of a digest are shown: enough to tell requests apart.
 const DIGEST_CHARS: usize = 12;
 
-/// The host calls, oldest first.
+/// Writes the host calls, oldest first.
 pub(super) fn section(page: &mut Page, report: &Report) {
     if report.calls.all() == 0 {
         return;
@@ -22,7 +22,9 @@ pub(super) fn section(page: &mut Page, report: &Report) {
          <div class=\"scroll\" tabindex=\"0\"><table class=\"calls\">\n<thead><tr><th>Who<th>Call<th>Asked<th>Answer<th class=\"num\">Tokens\
          <th class=\"num\">Cost<th>When</tr></thead>\n<tbody id=\"call-rows\">\n"
     ));
-    report.calls.iter().for_each(|call| one(page, call));
+    for call in report.calls.iter() {
+        one(page, call);
+    }
     page.put(format_args!("</tbody></table></div>\n"));
     page.close();
 }
@@ -70,7 +72,7 @@ fn one(page: &mut Page, call: &Call) {
     ));
 }
 
-/// What people were asked.
+/// Writes the requests to humans.
 pub(super) fn questions(page: &mut Page, report: &Report) {
     if report.questions.all() == 0 {
         return;

@@ -1,4 +1,4 @@
-//! What was spent, by whom and on what, and what the journal saved.
+//! The section with what was spent, by action and by model, and what the journal saved.
 
 use strata_core::money::Usd;
 
@@ -7,10 +7,10 @@ use super::Page;
 use super::escape::esc;
 use super::time::{grouped, money};
 
-/// The parts of the longest bar.
+/// The length of the longest bar.
 const BAR: u64 = 100;
 
-/// The spending: of roles and their actions, then on models.
+/// Writes the spending of roles with their actions, then that of models.
 pub(super) fn section(page: &mut Page, report: &Report) {
     if report.spending.is_empty() {
         return;
@@ -32,11 +32,13 @@ pub(super) fn section(page: &mut Page, report: &Report) {
         .unwrap_or_default();
     for (role, rows) in roles {
         let mut sum = ModelSpending::default();
-        rows.iter()
-            .for_each(|row| sum.add(&ModelSpending::from(*row)));
+        for spending in &rows {
+            sum.add(&ModelSpending::from(*spending));
+        }
         row(
             page,
-            ("<tr class=\"sum\">", &esc(role).to_string()),
+            "<tr class=\"sum\">",
+            &esc(role).to_string(),
             &sum,
             None,
         );
@@ -44,7 +46,8 @@ pub(super) fn section(page: &mut Page, report: &Report) {
             let name = format!("<span class=\"indent\">{}</span>", esc(&spending.action));
             row(
                 page,
-                ("<tr>", &name),
+                "<tr>",
+                &name,
                 &ModelSpending::from(spending),
                 Some(most),
             );
@@ -61,7 +64,7 @@ pub(super) fn section(page: &mut Page, report: &Report) {
             .max()
             .unwrap_or_default();
         for (model, used) in &report.models {
-            row(page, ("<tr>", &esc(model).to_string()), used, Some(most));
+            row(page, "<tr>", &esc(model).to_string(), used, Some(most));
         }
         page.put(format_args!("</tbody></table></div>\n"));
     }
@@ -98,7 +101,7 @@ fn head(page: &mut Page, what: &str) {
     ));
 }
 
-fn row(page: &mut Page, (begin, name): (&str, &str), used: &ModelSpending, most: Option<Usd>) {
+fn row(page: &mut Page, begin: &str, name: &str, used: &ModelSpending, most: Option<Usd>) {
     let share = most.filter(|most| *most > Usd::ZERO).map(|most| {
         let parts = u128::from(used.usd.0) * u128::from(BAR) / u128::from(most.0);
         format!(

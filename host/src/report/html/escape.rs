@@ -1,10 +1,11 @@
-//! Texts of others, so that a page shows them and does nothing else with them.
+//! Escapes untrusted texts, so that a page displays them and interprets nothing in them.
 
 use std::fmt::{self, Write};
 
 use strata_core::text::is_invisible;
 
-/// A text as it may stand between tags and in quotes.
+/// A text that is escaped when it is displayed. It can be used between tags and in quoted
+/// attributes.
 pub(super) struct Escaped<'a>(&'a str);
 
 /// Escapes a text.
@@ -33,7 +34,7 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// Markup, in which what is not seen is named; the rest stays as it is.
+/// Markup in which invisible characters are replaced by their code points. Everything else is kept.
 pub(super) struct Seen<'a>(pub(super) &'a str);
 
 impl fmt::Display for Seen<'_> {
@@ -48,10 +49,11 @@ impl fmt::Display for Seen<'_> {
     }
 }
 
-/// Shows what would not be seen, or would turn the reading direction of its surroundings.
+/// Writes a visible form of a character that is invisible, or that would change the direction of
+/// the text around it.
 fn show(f: &mut fmt::Formatter<'_>, c: char) -> fmt::Result {
     match c {
-        // The picture of a control character stands for it.
+        // Unicode has a symbol for each control character.
         '\0'..='\u{1f}' => f.write_char(char::from_u32(0x2400 + c as u32).unwrap_or('\u{fffd}')),
         c => write!(f, "[U+{:04X}]", c as u32),
     }
@@ -61,7 +63,7 @@ fn needs_care(c: char) -> bool {
     matches!(c, '&' | '<' | '>' | '"' | '\'' | '`') || is_hidden(c)
 }
 
-/// Returns whether a character is not seen, or is none that a page may hold.
+/// Returns whether a character is invisible or must not occur in a page.
 fn is_hidden(c: char) -> bool {
     match c {
         '\n' | '\t' => false,

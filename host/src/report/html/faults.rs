@@ -1,4 +1,4 @@
-//! What went wrong.
+//! The section with the faults.
 
 use super::super::{Fault, Report, Text};
 use super::Page;
@@ -6,10 +6,10 @@ use super::escape::esc;
 use super::time::moment;
 use crate::excerpt::excerpt;
 
-/// How much of a message stands in the line of a fault.
+/// The maximum number of characters of a message in the line of its fault.
 const LINE_CHARS: usize = 140;
 
-/// The faults, newest first.
+/// Writes the faults, newest first.
 pub(super) fn section(page: &mut Page, report: &Report) {
     if report.faults.all() == 0 {
         return;

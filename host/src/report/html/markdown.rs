@@ -1,5 +1,6 @@
-//! Markdown of guests as HTML. Whatever it holds becomes text, structure or a link: raw HTML is shown as it was written,
-//! images are links, and a link leads nowhere unless its scheme is known to be harmless.
+//! Renders the Markdown of guests as HTML. Everything in it becomes text, structure or a link: raw
+//! HTML is shown as text, images become links, and links are kept only if their scheme is known to
+//! be harmless.
 
 use pulldown_cmark::{
     CodeBlockKind, CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html,
@@ -20,10 +21,10 @@ pub(super) fn render(text: &str) -> String {
     Seen(&rendered).to_string()
 }
 
-/// Lets through what is harmless.
+/// Replaces what could be harmful.
 #[derive(Default)]
 struct Filter {
-    /// For each link and image that is open, whether it is shown as a link.
+    /// For each link and image that is open, whether it is rendered as a link.
     links: Vec<bool>,
 }
 
@@ -31,7 +32,7 @@ impl Filter {
     fn event<'a>(&mut self, event: Event<'a>) -> Option<Event<'a>> {
         Some(match event {
             Event::Html(html) | Event::InlineHtml(html) => Event::Text(html),
-            // Texts that are no Markdown have their lines from these.
+            // Texts that are not Markdown depend on their line breaks.
             Event::SoftBreak => Event::HardBreak,
             Event::Start(Tag::HtmlBlock) => Event::Start(Tag::Paragraph),
             Event::End(TagEnd::HtmlBlock) => Event::End(TagEnd::Paragraph),
@@ -79,7 +80,8 @@ impl Filter {
     }
 }
 
-/// Returns the level of a heading in a section of the page, whose own title has the second.
+/// Returns the level that a heading gets within a section of the page. The title of the section has
+/// the second level.
 fn below(level: HeadingLevel) -> HeadingLevel {
     match level {
         HeadingLevel::H1 => HeadingLevel::H3,

@@ -1,11 +1,11 @@
-//! What was said, to whom.
+//! The section with the messages.
 
 use super::super::{Message, Report};
 use super::Page;
 use super::escape::esc;
 use super::time::moment;
 
-/// The messages, oldest first.
+/// Writes the messages, oldest first.
 pub(super) fn section(page: &mut Page, report: &Report) {
     if report.messages.all() == 0 {
         return;

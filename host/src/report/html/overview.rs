@@ -1,4 +1,5 @@
-//! What is at the top and at the bottom: how the run stands, the team's picture, what is not told.
+//! The beginning and the end of the page: the summary of the run, the team's graph, and notes about
+//! what the page leaves out.
 
 use strata_core::money::Usd;
 
@@ -7,7 +8,7 @@ use super::escape::{Seen, esc};
 use super::time::{counted, duration, grouped, money, span};
 use super::{Page, style_of};
 
-/// The bar at the top, with links to what there is.
+/// Writes the header, with links to the sections that exist.
 pub(super) fn head(page: &mut Page, report: &Report) {
     let facts = &report.facts;
     page.put(format_args!(
@@ -43,7 +44,7 @@ pub(super) fn head(page: &mut Page, report: &Report) {
     page.put(format_args!("</nav>\n</header>\n"));
 }
 
-/// How the run stands, at a glance.
+/// Writes the summary of the run.
 pub(super) fn summary(page: &mut Page, report: &Report) {
     let facts = &report.facts;
     page.put(format_args!(
@@ -61,6 +62,28 @@ pub(super) fn summary(page: &mut Page, report: &Report) {
         }
         page.put(format_args!("</ul></div>\n"));
     }
+    figures(page, report);
+    let span = facts.span_ms.map(|(first, last)| {
+        let (from, to) = span(first, last);
+        format!(
+            " From {from} to {to} UTC, {} in all.",
+            duration(last - first)
+        )
+    });
+    page.put(format_args!(
+        "<p class=\"note\">Run <code>{}</code>, lineage <code>{}</code>, checkpoint <code>{}</code>, saved in <code>{}</code>.{}</p>\n",
+        esc(&facts.run),
+        esc(&facts.lineage),
+        esc(facts.checkpoint.as_deref().unwrap_or("none")),
+        esc(&report.beside.path),
+        span.unwrap_or_default()
+    ));
+    page.close();
+}
+
+/// Writes the figures of the summary: money, tokens, steps, attempts, messages.
+fn figures(page: &mut Page, report: &Report) {
+    let facts = &report.facts;
     page.put(format_args!("<dl class=\"facts\">\n"));
     let budget = facts
         .budget
@@ -107,22 +130,6 @@ pub(super) fn summary(page: &mut Page, report: &Report) {
         &counted(report.roles.len(), "role", "roles"),
     );
     page.put(format_args!("</dl>\n"));
-    let span = facts.span_ms.map(|(first, last)| {
-        let (from, to) = span((first, last));
-        format!(
-            " From {from} to {to} UTC, {} in all.",
-            duration(last - first)
-        )
-    });
-    page.put(format_args!(
-        "<p class=\"note\">Run <code>{}</code>, lineage <code>{}</code>, checkpoint <code>{}</code>, saved in <code>{}</code>.{}</p>\n",
-        esc(&facts.run),
-        esc(&facts.lineage),
-        esc(facts.checkpoint.as_deref().unwrap_or("none")),
-        esc(&report.beside.path),
-        span.unwrap_or_default()
-    ));
-    page.close();
 }
 
 fn fact(page: &mut Page, name: &str, value: &str, note: &str) {
@@ -131,12 +138,12 @@ fn fact(page: &mut Page, name: &str, value: &str, note: &str) {
     ));
 }
 
-/// The team.
+/// Writes the team's graph.
 pub(super) fn picture(page: &mut Page, report: &Report) {
     page.open("team", "Team", None);
     match &report.picture {
         Ok(svg) => {
-            // Drawn by `graph::svg`, which escapes all names.
+            // `graph::svg` draws it and escapes all names.
             debug_assert!(style_of(svg).is_some());
             page.put(format_args!(
                 "<div class=\"scroll picture\" tabindex=\"0\">{}</div>\n",
@@ -148,7 +155,7 @@ pub(super) fn picture(page: &mut Page, report: &Report) {
     page.close();
 }
 
-/// What the page does not tell.
+/// Writes what the page leaves out.
 pub(super) fn limits(page: &mut Page, report: &Report) {
     page.put(format_args!("<footer>\n"));
     if !report.beside.events {

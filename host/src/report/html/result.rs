@@ -1,14 +1,14 @@
-//! The result: the newest output, whole, as the first thing on the page.
+//! The section with the result, the newest output. It comes first on the page and is not shortened.
 
 use super::super::{Output, Report};
 use super::Page;
 use super::escape::esc;
 use super::markdown::render;
 
-/// A longer result is folded after its beginning.
+/// Longer results are folded after their beginning.
 const LONG_CHARS: usize = 6_000;
 
-/// The newest output, where a role published any.
+/// Writes the newest output, if a role published one.
 pub(super) fn section(page: &mut Page, report: &Report) {
     let Some(output) = &report.result else { return };
     let title = if report.facts.status == "done" {
@@ -38,14 +38,14 @@ pub(super) fn section(page: &mut Page, report: &Report) {
     page.close();
 }
 
-/// The text as the document that it is, and as it was written.
+/// Writes the text rendered as Markdown, and its source.
 fn text(page: &mut Page, output: &Output) {
     let shown = &output.text.shown;
     if shown.trim().is_empty() && output.text.cut == 0 {
         page.put(format_args!("<p class=\"none\">an empty text</p>\n"));
         return;
     }
-    // Data is no document.
+    // JSON is not rendered as Markdown.
     if serde_json::from_str::<serde_json::Value>(shown).is_ok() {
         page.whole(&output.text);
         return;

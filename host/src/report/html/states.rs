@@ -1,4 +1,4 @@
-//! What was saved at checkpoints, and the lines they form.
+//! The sections with the states at checkpoints and with the lineages.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +8,10 @@ use super::escape::esc;
 use super::time::{counted, grouped, moment, money};
 use crate::store::CheckpointRow;
 
-/// Checkpoints that are listed, the newest.
+/// The maximum number of checkpoints listed; the newest are.
 const MAX_CHECKPOINTS: usize = 500;
 
-/// The states, each to be looked at.
+/// Writes the states.
 pub(super) fn section(page: &mut Page, report: &Report) {
     page.open("states", "States", None);
     page.gap(&report.states, "states");
@@ -44,7 +44,9 @@ fn one(page: &mut Page, state: &State, open: &str) {
         time.unwrap_or_default()
     ));
     page.put(format_args!("<div class=\"roles\">\n"));
-    state.roles.iter().for_each(|one| role(page, one));
+    for shown in &state.roles {
+        role(page, shown);
+    }
     page.put(format_args!("</div>\n"));
     if state.others > 0 {
         let others = counted(state.others, "more role", "more roles");
@@ -115,7 +117,7 @@ fn role(page: &mut Page, role: &RoleState) {
     page.put(format_args!("</div>\n"));
 }
 
-/// The lineages, and their checkpoints.
+/// Writes the lineages and their checkpoints.
 pub(super) fn lineages(page: &mut Page, report: &Report) {
     let rows = &report.beside.checkpoints;
     let shown: BTreeSet<&str> = report
@@ -123,7 +125,7 @@ pub(super) fn lineages(page: &mut Page, report: &Report) {
         .iter()
         .filter_map(|state| state.checkpoint.as_deref())
         .collect();
-    // Only to what is on the page.
+    // Only states that are on the page are linked.
     let link = |id: &str| match shown.contains(id) {
         true => format!("<a href=\"#s-{}\">{}</a>", esc(id), esc(id)),
         false => esc(id).to_string(),

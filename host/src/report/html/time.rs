@@ -1,16 +1,16 @@
-//! Times, durations, amounts and numbers as people read them.
+//! Formats times, durations, amounts of money and numbers for people.
 
 use strata_core::money::Usd;
 
 use crate::narrator::rfc3339;
 
-/// How much of a time of day is shown: `23:03:14`, and `23:03:14.120`.
+/// How many characters are shown of a time of day: `23:03:14`, or `23:03:14.120`.
 const CLOCK: usize = 8;
 const FINE_CLOCK: usize = 12;
-/// Spans that are shorter are shown to the millisecond.
+/// The ends of shorter spans are shown with milliseconds.
 const FINE_MS: i64 = 10_000;
 
-/// A moment, with what a machine reads of it.
+/// Formats a time as an HTML `time` element.
 pub(super) fn moment(time_ms: i64) -> String {
     moment_to(time_ms, false)
 }
@@ -24,13 +24,13 @@ fn moment_to(time_ms: i64, fine: bool) -> String {
     format!("<time datetime=\"{full}\" title=\"{full}\">{date} {clock}</time>")
 }
 
-/// From when to when; to the millisecond where seconds would not tell the two apart.
-pub(super) fn span((from_ms, to_ms): (i64, i64)) -> (String, String) {
+/// Formats the ends of a span of time, with milliseconds if the two could look equal otherwise.
+pub(super) fn span(from_ms: i64, to_ms: i64) -> (String, String) {
     let fine = to_ms.saturating_sub(from_ms) < FINE_MS;
     (moment_to(from_ms, fine), moment_to(to_ms, fine))
 }
 
-/// How long something took.
+/// Formats a duration.
 pub(super) fn duration(ms: i64) -> String {
     let ms = ms.max(0);
     match ms {
@@ -43,7 +43,7 @@ pub(super) fn duration(ms: i64) -> String {
     }
 }
 
-/// Money; nothing for none.
+/// Formats an amount of money; zero is a dash.
 pub(super) fn money(usd: Usd) -> String {
     if usd == Usd::ZERO {
         "–".into()
@@ -52,7 +52,7 @@ pub(super) fn money(usd: Usd) -> String {
     }
 }
 
-/// A number in groups of three digits.
+/// Formats a number with its digits in groups of three.
 pub(super) fn grouped(number: impl TryInto<u64>) -> String {
     let digits = number.try_into().unwrap_or(u64::MAX).to_string();
     let mut text = String::new();
@@ -65,7 +65,7 @@ pub(super) fn grouped(number: impl TryInto<u64>) -> String {
     text
 }
 
-/// So many of something.
+/// Formats a number with a noun in the singular or plural.
 pub(super) fn counted(number: usize, one: &str, many: &str) -> String {
     format!(
         "{} {}",
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn a_short_span_is_shown_to_the_millisecond() {
         let ends = |from, to| {
-            let (from, to) = span((from, to));
+            let (from, to) = span(from, to);
             (
                 from.contains(" 00:00:01</time>"),
                 to.contains(".480</time>"),

@@ -1,7 +1,8 @@
-//! The run in time, as a picture: a lane for each role, a bar for each attempt, a line for each step and each stop.
+//! The timeline of the run, as SVG: a lane for each role, a bar for each attempt, a line for each
+//! step and each marker of the run.
 //!
-//! Time is drawn on a scale that makes a millisecond visible and an hour bearable: what took a hundred times as long is
-//! about three times as wide.
+//! The time axis is logarithmic, so that a millisecond is visible and an hour still fits: a hundred
+//! times the duration is about three times as wide.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,24 +13,25 @@ use super::escape::esc;
 use super::time::{duration, grouped, span};
 use crate::excerpt::excerpt;
 
-/// Attempts that are drawn, the newest: more than anybody scrolls through.
+/// The maximum number of attempts drawn; the newest are.
 const MAX_BARS: usize = 400;
-/// Lanes that are drawn.
+/// The maximum number of lanes drawn.
 const MAX_LANES: usize = 60;
 const LANE: f64 = 34.0;
 const BAR: f64 = 22.0;
-/// The row of the steps above the lanes; what happened to the run stands below them, in two rows.
+/// The height of the row with the steps' labels above the lanes, and of the two rows with the run's
+/// markers below them.
 const HEAD: f64 = 26.0;
 const FOOT: f64 = 40.0;
-/// The width of a character of a label.
+/// The estimated width of a character in a label.
 const CHAR: f64 = 6.5;
-/// A picture that is narrower is stretched, up to so many times.
+/// A narrower picture is stretched to this width, by at most this factor.
 const COMFORT: f64 = 900.0;
 const MAX_STRETCH: f64 = 5.0;
-/// What a label at the end needs.
+/// The width that is reserved for a label at the right end.
 const TAIL: f64 = 130.0;
 
-/// The picture with its lanes' names beside it.
+/// Writes the timeline, with the names of the lanes next to it.
 pub(super) fn section(page: &mut Page, report: &Report) {
     let all: Vec<&Attempt> = report.attempts.iter().collect();
     if all.is_empty() {
@@ -37,30 +39,19 @@ pub(super) fn section(page: &mut Page, report: &Report) {
     }
     page.open("timeline", "Timeline", None);
     let bars = &all[all.len().saturating_sub(MAX_BARS)..];
-    let first = bars
-        .iter()
-        .map(|bar| bar.events.0)
-        .min()
-        .unwrap_or_default();
     let lanes: Vec<usize> = bars
         .iter()
         .map(|bar| bar.role)
         .collect::<BTreeSet<_>>()
         .into_iter()
         .collect();
-    if report.attempts.all() > bars.len() {
-        let (drawn, all) = (grouped(bars.len()), grouped(report.attempts.all()));
-        page.put(format_args!(
-            "<p class=\"cut\">Showing the newest {drawn} of {all} attempts.</p>\n"
-        ));
-    }
-    if lanes.len() > MAX_LANES {
-        let (drawn, all) = (grouped(MAX_LANES), grouped(lanes.len()));
-        page.put(format_args!(
-            "<p class=\"cut\">Showing {drawn} of the {all} roles that were active.</p>\n"
-        ));
-    }
+    left_out(page, report, bars.len(), lanes.len());
     let lanes = &lanes[..lanes.len().min(MAX_LANES)];
+    let first = bars
+        .iter()
+        .map(|bar| bar.events.0)
+        .min()
+        .unwrap_or_default();
     let steps: Vec<&Step> = report
         .steps
         .iter()
@@ -72,18 +63,9 @@ pub(super) fn section(page: &mut Page, report: &Report) {
         .filter(|mark| mark.at + 2 >= first)
         .collect();
     let scale = Scale::of(bars, &steps, &marks);
+    lane_names(page, report, lanes);
     let width = scale.width + TAIL;
     let high = HEAD + LANE * lanes.len() as f64 + FOOT;
-
-    page.put(format_args!(
-        "<div class=\"timeline\"><ul class=\"lanes\" aria-hidden=\"true\">\n"
-    ));
-    for lane in lanes {
-        page.put(format_args!(
-            "<li><span>{}</span></li>\n",
-            esc(&excerpt(&report.roles[*lane], 22))
-        ));
-    }
     page.put(format_args!(
         "</ul><div class=\"scroll\" tabindex=\"0\"><svg role=\"img\" aria-label=\"What roles did in time\" width=\"{width:.0}\" \
          height=\"{high:.0}\" viewBox=\"0 0 {width:.0} {high:.0}\" preserveAspectRatio=\"none\">\n"
@@ -112,7 +94,36 @@ pub(super) fn section(page: &mut Page, report: &Report) {
     page.close();
 }
 
-/// Where events lie.
+/// Writes how many attempts and lanes are not drawn.
+fn left_out(page: &mut Page, report: &Report, bars: usize, lanes: usize) {
+    if report.attempts.all() > bars {
+        let (drawn, all) = (grouped(bars), grouped(report.attempts.all()));
+        page.put(format_args!(
+            "<p class=\"cut\">Showing the newest {drawn} of {all} attempts.</p>\n"
+        ));
+    }
+    if lanes > MAX_LANES {
+        let (drawn, all) = (grouped(MAX_LANES), grouped(lanes));
+        page.put(format_args!(
+            "<p class=\"cut\">Showing {drawn} of the {all} roles that were active.</p>\n"
+        ));
+    }
+}
+
+/// Writes the names of the lanes, next to the picture.
+fn lane_names(page: &mut Page, report: &Report, lanes: &[usize]) {
+    page.put(format_args!(
+        "<div class=\"timeline\"><ul class=\"lanes\" aria-hidden=\"true\">\n"
+    ));
+    for lane in lanes {
+        page.put(format_args!(
+            "<li><span>{}</span></li>\n",
+            esc(&excerpt(&report.roles[*lane], 22))
+        ));
+    }
+}
+
+/// Maps events to horizontal positions.
 struct Scale {
     at: BTreeMap<u64, f64>,
     width: f64,
@@ -120,7 +131,7 @@ struct Scale {
 
 impl Scale {
     fn of(bars: &[&Attempt], steps: &[&Step], marks: &[&Mark]) -> Self {
-        // The time of each event that is drawn, and the room it needs to its left.
+        // The time of each event that is drawn, and the minimum space to its left.
         let mut events: BTreeMap<u64, (i64, f64)> = BTreeMap::new();
         for step in steps {
             events.insert(step.at, (step.began_ms, 12.0));
@@ -144,7 +155,9 @@ impl Scale {
             before = time_ms;
         }
         let stretch = (COMFORT / scale.width.max(1.0)).clamp(1.0, MAX_STRETCH);
-        scale.at.values_mut().for_each(|x| *x *= stretch);
+        for x in scale.at.values_mut() {
+            *x *= stretch;
+        }
         scale.width *= stretch;
         scale
     }
@@ -154,7 +167,7 @@ impl Scale {
     }
 }
 
-/// The width of a time.
+/// Returns the width of a duration.
 fn wide(ms: i64) -> f64 {
     let ms = ms.clamp(0, 86_400_000) as f64;
     11.0 * (1.0 + ms / 20.0).log2().min(16.0)
@@ -264,7 +277,7 @@ fn legend(page: &mut Page, bars: &[&Attempt]) {
         .map(|bar| bar.span_ms.1)
         .max()
         .unwrap_or_default();
-    let (from, to) = span((from, to));
+    let (from, to) = span(from, to);
     page.put(format_args!(
         "<span class=\"note\">{from} – {to}; long times are compressed.</span></p>\n"
     ));
