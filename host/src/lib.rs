@@ -1,19 +1,20 @@
-//! strata-host: runs teams of agents whose every action is a sandboxed WebAssembly component.
+//! strata-host: runs teams of agents in which every action is a sandboxed WebAssembly component.
 //!
-//! The program of that name is this library with a command line. To run teams in a program of one's own:
+//! The program of the same name is this library with a command line. These are the entry points for
+//! programs that embed it:
 //!
 //! | | |
 //! |---|---|
 //! | [`LiveEnvironment`] | a team's environment: `create` from a [`Start`], or `load` from a [`Resume`]; then `start`, `send`, `idle`, `stop` |
-//! | [`GroupLog`] | a log that many teams share, so that those that wait for the disk at once wait for one sync |
-//! | [`manifest::Overrides`] | what the program changes of a team file: caps, components, and the policies that bind the team |
-//! | [`manifest::operator::in_force`] | the policies that bind teams on this machine, as the command line has them |
-//! | [`live::Events`], [`narrator::Line`] | what happens, line by line, as `--events` writes it |
-//! | [`manifest::Definition`] | a team file, read and checked, without running it |
-//! | [`launch`] | what the commands do, one function each: reports, comparisons, forks, answers, checkpoints |
-//! | [`build::build`], [`skills::Shelf`], [`graph`] | components from source, those on the shelf, pictures of teams |
+//! | [`GroupLog`] | a log shared by many teams, so that their concurrent commits need a single sync |
+//! | [`manifest::Overrides`] | what the program changes in a team file: limits, components, and the policies that bind the team |
+//! | [`manifest::operator::in_force`] | the policies that bind teams on this machine, as the command line uses them |
+//! | [`live::Events`], [`narrator::Line`] | public events, as `--events` writes them |
+//! | [`manifest::Definition`] | a team file, read and validated without running it |
+//! | [`launch`] | one function for each command: reports, comparisons, forks, answers, checkpoints |
+//! | [`build::build`], [`skills::Shelf`], [`graph`] | building components from source, the shelf, teams as graphs |
 //!
-//! A team is taken up where it was saved:
+//! A team is resumed from where it was saved:
 //!
 //! ```no_run
 //! use std::path::Path;

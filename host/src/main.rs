@@ -1,4 +1,4 @@
-//! The binary `strata-host`. Everything it does is in the library's `cli`.
+//! The binary `strata-host`. The command line is implemented in the library's module `cli`.
 
 use std::process::ExitCode;
 

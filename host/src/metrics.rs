@@ -1,8 +1,9 @@
-//! Metrics: what runs do, counted for Prometheus.
+//! Metrics of runs, counted for Prometheus.
 //!
-//! A run's journal tells each event here once it is durable (`Metrics::committed`). What is counted begins with the
-//! process: a resume counts from nothing, as counters do. Numbers agree with what `events` and `inspect` show. Labels are names from the team file, so there is a bounded
-//! number of them. How it is written is in `text`, how it is served in `server`.
+//! A run's journal passes each event here once it is durable (`Metrics::committed`). Counters start
+//! with the process: a resume starts from zero. The numbers agree with what `events` and `inspect`
+//! show. Labels are names from the team file, so their number is bounded. The text format is in
+//! `text`, the server in `server`.
 
 pub mod server;
 mod text;
@@ -11,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use strata_core::event::{Event, Routed, Source};
+use strata_core::event::{Event, HostCall, Routed, Source, Work};
 use strata_core::fault::FaultKind;
 use strata_core::id::RoleId;
 use strata_core::money::Usd;
@@ -20,18 +21,20 @@ use strata_core::stepper::Stepper;
 use crate::narrator::{action_name, is_routed};
 use crate::store::{Durability, Record};
 
-/// Roles that have series of their own; what the others do is counted under `other`.
+/// The maximum number of roles with series of their own. Others are counted under `other`.
 const MAX_ROLES: usize = 500;
-/// What those are counted under.
+/// The label for these others.
 const OTHER: &str = "other";
-/// The upper ends of the classes of durations of commits, in seconds: from a fast disk to a bad one.
+/// The upper bounds of the buckets for the duration of commits, in seconds: from fast to slow
+/// disks.
 const COMMIT_SECONDS: [f64; 9] = [
     0.0001, 0.000_25, 0.0005, 0.001, 0.002_5, 0.01, 0.05, 0.25, 1.0,
 ];
-/// The same for attempts: from a computation to a long call.
+/// The upper bounds of the buckets for the duration of attempts, in seconds: from a computation to
+/// a long call.
 const ATTEMPT_SECONDS: [f64; 9] = [0.001, 0.01, 0.05, 0.25, 1.0, 5.0, 30.0, 120.0, 600.0];
 
-/// What was counted. One is shared by those who count and those who read.
+/// The metrics of a process, shared by the runs that update them and the server that reads them.
 #[derive(Debug, Default)]
 pub struct Metrics(Mutex<Counts>);
 
@@ -49,17 +52,18 @@ struct Counts {
     faults: BTreeMap<[String; 3], u64>,
     /// By kind, source and outcome.
     calls: BTreeMap<[&'static str; 3], u64>,
-    /// Tokens and money, by role and action.
+    /// Tokens and money by role and action.
     tokens: BTreeMap<[String; 2], u64>,
     spent: BTreeMap<[String; 2], Usd>,
     saved: Usd,
     commits: BTreeMap<&'static str, Histogram>,
     durations: Histogram,
-    /// When the attempts under way began.
+    /// When the current attempts started, in milliseconds since the epoch.
     begun: BTreeMap<RoleId, i64>,
-    /// The names of roles that have series of their own.
+    /// The names of the roles with series of their own.
     names: Vec<String>,
-    /// How much mail they have, and then the others together.
+    /// The number of messages in each role's mailbox; the last element is the sum for all other
+    /// roles.
     mail: Vec<usize>,
     requests: usize,
 }
@@ -76,7 +80,7 @@ struct Run {
 
 #[derive(Debug, Default)]
 struct Histogram {
-    /// How many lay below each upper end and above the one before.
+    /// How many values fall between each upper bound and the one before it.
     classes: Vec<u64>,
     count: u64,
     sum: f64,
@@ -94,15 +98,16 @@ impl Histogram {
 }
 
 impl Metrics {
-    /// Counts events that became durable together, and how long that took. `stepper` is how things stand now.
+    /// Counts events that became durable together after `took`. `stepper` is the current state.
     pub fn committed(
         &self,
         records: &[Record],
         stepper: &Stepper,
-        (took, how): (Duration, Durability),
+        took: Duration,
+        durability: Durability,
     ) {
         let mut counts = self.counts();
-        let how = if how == Durability::Full {
+        let how = if durability == Durability::Full {
             "full"
         } else {
             "process"
@@ -115,12 +120,12 @@ impl Metrics {
         counts.recorded(records, stepper);
     }
 
-    /// Counts events that were made durable before, if any, and takes in how things stand now.
+    /// Counts events that were made durable earlier, if any, and the current state.
     pub fn recorded(&self, records: &[Record], stepper: &Stepper) {
         self.counts().recorded(records, stepper);
     }
 
-    /// All of it, in the text format of Prometheus.
+    /// Returns all metrics in the text format of Prometheus.
     pub fn text(&self) -> String {
         self.counts().text()
     }
@@ -134,7 +139,7 @@ impl Metrics {
 impl Counts {
     fn recorded(&mut self, records: &[Record], stepper: &Stepper) {
         self.stand(stepper);
-        // What each role has is counted where it may have changed: a flush is not to look at all of them.
+        // Mailboxes are counted only if they may have changed, since that visits all roles.
         if self.names.is_empty() || records.iter().any(|record| moves_mail(&record.event)) {
             self.count_mail(stepper);
         }
@@ -145,66 +150,26 @@ impl Counts {
     }
 
     fn event(&mut self, event: &Event, stepper: &Stepper, time_ms: i64) {
-        let team = stepper.team();
         match event {
             Event::RunStarted { routed, .. } | Event::MessageSent { routed, .. } => {
                 self.routed(routed)
             }
             Event::StepStarted { roles, .. } => {
                 self.steps += 1;
-                for role in roles
-                    .iter()
-                    .map(|role| self.role(*role))
-                    .collect::<Vec<_>>()
-                {
+                for role in roles {
+                    let role = self.role(*role);
                     *self.activations.entry(role).or_default() += 1;
                 }
             }
             Event::StepCommitted { routed, .. } => {
-                routed.iter().for_each(|routed| self.routed(routed))
-            }
-            Event::CallStarted { role, .. } => drop(self.begun.insert(*role, time_ms)),
-            Event::CallFinished { role, work, .. } => {
-                self.ended(
-                    (*role, action_name(team.role(*role), *work)),
-                    "finished",
-                    time_ms,
-                );
-            }
-            Event::CallFailed {
-                role, work, fault, ..
-            } => {
-                let outcome = if fault.kind == FaultKind::Interrupted {
-                    "interrupted"
-                } else {
-                    "failed"
-                };
-                let action = action_name(team.role(*role), *work);
-                let kind = fault.seen(*work).kind.name();
-                let place = [self.role(*role), action.into(), kind.into()];
-                *self.faults.entry(place).or_default() += 1;
-                self.ended((*role, action), outcome, time_ms);
-            }
-            Event::CallSuspended { role, work, .. } => {
-                self.ended(
-                    (*role, action_name(team.role(*role), *work)),
-                    "suspended",
-                    time_ms,
-                );
-            }
-            Event::RequestOpened { role, work, .. } if self.begun.contains_key(role) => {
-                self.ended(
-                    (*role, action_name(team.role(*role), *work)),
-                    "asked",
-                    time_ms,
-                );
+                for routed in routed {
+                    self.routed(routed);
+                }
             }
             Event::StepConflicted { writers, .. } => {
                 for writer in writers {
-                    let action = action_name(team.role(writer.role), writer.work).to_owned();
-                    let kind = FaultKind::StateConflict.name().to_owned();
-                    let place = [self.role(writer.role), action, kind];
-                    *self.faults.entry(place).or_default() += 1;
+                    let action = action_name(stepper.team().role(writer.role), writer.work);
+                    self.fault(writer.role, action, FaultKind::StateConflict);
                 }
             }
             Event::HostCalled {
@@ -214,21 +179,61 @@ impl Counts {
                 source,
                 ..
             } => {
-                let live = *source == Source::Live;
-                *self
-                    .calls
-                    .entry([call.kind.name(), source.name(), call.outcome.name()])
-                    .or_default() += 1;
-                if live {
-                    let action = action_name(team.role(*role), *work).to_owned();
-                    let place = [self.role(*role), action];
-                    *self.tokens.entry(place.clone()).or_default() += call.tokens;
-                    *self.spent.entry(place).or_default() += call.cost;
+                let action = action_name(stepper.team().role(*role), *work);
+                self.host_call(*role, action, call, *source);
+            }
+            _ => self.attempt(event, stepper, time_ms),
+        }
+    }
+
+    /// Counts the start or the end of an attempt.
+    fn attempt(&mut self, event: &Event, stepper: &Stepper, time_ms: i64) {
+        let name = |role: RoleId, work: Work| action_name(stepper.team().role(role), work);
+        match event {
+            Event::CallStarted { role, .. } => {
+                self.begun.insert(*role, time_ms);
+            }
+            Event::CallFinished { role, work, .. } => {
+                self.ended(*role, name(*role, *work), "finished", time_ms);
+            }
+            Event::CallFailed {
+                role, work, fault, ..
+            } => {
+                let outcome = if fault.kind == FaultKind::Interrupted {
+                    "interrupted"
                 } else {
-                    self.saved += call.cost;
-                }
+                    "failed"
+                };
+                let action = name(*role, *work);
+                self.fault(*role, action, fault.seen(*work).kind);
+                self.ended(*role, action, outcome, time_ms);
+            }
+            Event::CallSuspended { role, work, .. } => {
+                self.ended(*role, name(*role, *work), "suspended", time_ms);
+            }
+            Event::RequestOpened { role, work, .. } if self.begun.contains_key(role) => {
+                self.ended(*role, name(*role, *work), "asked", time_ms);
             }
             _ => {}
+        }
+    }
+
+    fn fault(&mut self, role: RoleId, action: &str, kind: FaultKind) {
+        let place = [self.role(role), action.into(), kind.name().into()];
+        *self.faults.entry(place).or_default() += 1;
+    }
+
+    fn host_call(&mut self, role: RoleId, action: &str, call: &HostCall, source: Source) {
+        *self
+            .calls
+            .entry([call.kind.name(), source.name(), call.outcome.name()])
+            .or_default() += 1;
+        if source == Source::Live {
+            let place = [self.role(role), action.to_owned()];
+            *self.tokens.entry(place.clone()).or_default() += call.tokens;
+            *self.spent.entry(place).or_default() += call.cost;
+        } else {
+            self.saved += call.cost;
         }
     }
 
@@ -237,7 +242,7 @@ impl Counts {
         self.dead_letters += routed.dead.len() as u64;
     }
 
-    fn ended(&mut self, (role, action): (RoleId, &str), outcome: &str, time_ms: i64) {
+    fn ended(&mut self, role: RoleId, action: &str, outcome: &str, time_ms: i64) {
         let place = [self.role(role), action.into(), outcome.into()];
         *self.attempts.entry(place).or_default() += 1;
         if let Some(begun) = self.begun.remove(&role) {
@@ -276,7 +281,7 @@ impl Counts {
         }
     }
 
-    /// The name under which a role is counted.
+    /// Returns the label under which a role is counted.
     fn role(&self, id: RoleId) -> String {
         self.names
             .get(id.index())
@@ -284,7 +289,7 @@ impl Counts {
     }
 }
 
-/// Whether an event may change what mail roles have, or who is asked something.
+/// Returns whether an event may change mailboxes or open requests.
 fn moves_mail(event: &Event) -> bool {
     matches!(
         event,

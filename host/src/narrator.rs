@@ -1,9 +1,9 @@
-//! The narrator: tells the recorded events as public lines (NDJSON, one object a line).
+//! Converts recorded events into public events (NDJSON, one object a line).
 //!
-//! It sees events and the team's shape only, so a run can be told again from its records, word for word.
+//! The conversion depends only on the events and the team's shape, so the public events of a run
+//! can be reproduced exactly from its records.
 
 mod count;
-mod files;
 mod kinds;
 mod routing;
 
@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 use strata_core::event::{Event, Finished, Source, Work, Writer};
 use strata_core::fault::{FaultCause, FaultKind};
+use strata_core::file::{Content, FileChange};
 use strata_core::id::{Digest, JoinId, Part, RoleId, Slot};
 use strata_core::message::Draft;
 use strata_core::request::Request;
@@ -24,25 +25,25 @@ use count::{is_choice, is_start};
 pub use count::{count, is_routed};
 pub use kinds::{Field, KINDS, Kind, Presence};
 
-/// What stands for a role, an action or a join that the team does not have: events are told as they were found, and some
-/// may not fit the state.
+/// The name of a role, action or join that the team does not have. Events are converted as they
+/// were recorded, and damaged ones may not fit the team.
 const UNKNOWN: &str = "?";
 
 /// One public event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
-    /// Counts lines from 1 over all runs on a storage.
+    /// The number of the line, counted from 1 over all runs on a storage.
     pub n: u64,
     /// When it was recorded, in milliseconds since the epoch.
     pub time_ms: i64,
-    /// Its name.
+    /// The kind of event.
     pub kind: &'static str,
-    /// Its fields.
+    /// The fields other than `n`, `time` and `kind`.
     pub fields: Map<String, Value>,
 }
 
 impl Line {
-    /// The line as JSON, without a newline. What every line has comes first.
+    /// Returns the event as a line of JSON, without a newline. `n`, `time` and `kind` come first.
     pub fn to_json(&self) -> String {
         let head = format!(
             "{{\"n\":{},\"time\":\"{}\",\"kind\":\"{}\"",
@@ -57,7 +58,7 @@ impl Line {
         }
     }
 
-    /// A field's text; empty when it has none.
+    /// Returns the value of a string field; empty if the field is absent or not a string.
     pub fn text(&self, field: &str) -> &str {
         self.fields
             .get(field)
@@ -66,7 +67,7 @@ impl Line {
     }
 }
 
-/// What some work of a role is called: its action's name, `think` or `answer`.
+/// Returns the name of a role's work: the action's name, `think` or `answer`.
 pub fn action_name(role: &Role, work: Work) -> &str {
     match work {
         Work::Think { .. } => "think",
@@ -76,25 +77,26 @@ pub fn action_name(role: &Role, work: Work) -> &str {
     }
 }
 
-/// A time for people and programs, in UTC.
+/// Formats a time as RFC 3339 in UTC, with milliseconds.
 pub fn rfc3339(time_ms: i64) -> String {
     jiff::Timestamp::from_millisecond(time_ms)
         .map_or_else(|_| time_ms.to_string(), |time| format!("{time:.3}"))
 }
 
-/// Tells events in the words of one team.
+/// Converts the events of one team.
 #[derive(Clone, Debug)]
 pub struct Narrator {
     shape: Shape,
     step: u64,
-    /// The components of the attempts under way; a role makes one at a time.
+    /// The component of each role's current attempt. A role makes one attempt at a time.
     running: BTreeMap<RoleId, Option<Digest>>,
 }
 
 type Told = (&'static str, Value);
 
 impl Narrator {
-    /// A narrator of what comes next in a team of this shape, in this step.
+    /// Creates a narrator for the events that follow in a team of this shape, of which `step` is
+    /// the current step.
     pub fn new(shape: Shape, step: u64) -> Self {
         Self {
             shape,
@@ -103,113 +105,40 @@ impl Narrator {
         }
     }
 
-    /// Tells one event; `n` is the number of its first line.
+    /// Converts one event. `n` is the number of its first line.
     pub fn tell(&mut self, event: &Event, n: u64, time_ms: i64) -> Vec<Line> {
         let told = self.lines(event);
-        let numbered = told.into_iter().zip(n..);
-        let line = |((kind, value), n)| {
+        let mut lines = Vec::with_capacity(told.len());
+        for ((kind, value), n) in told.into_iter().zip(n..) {
             let Value::Object(fields) = value else {
-                return None;
+                continue;
             };
             debug_assert!(
                 kinds::fits(kind, &fields),
                 "`{kind}` is listed otherwise than it is told: {fields:?}"
             );
-            Some(Line {
+            lines.push(Line {
                 n,
                 time_ms,
                 kind,
                 fields,
-            })
-        };
-        numbered.filter_map(line).collect()
+            });
+        }
+        lines
     }
 
     fn lines(&mut self, event: &Event) -> Vec<Told> {
         match event {
-            Event::RunStarted {
-                run, idea, routed, ..
-            } => {
-                self.step = 0;
-                let mut told = vec![("run-started", json!({ "run": run.0, "idea": idea }))];
-                told.extend(self.routed(routed));
-                told
-            }
-            Event::RunResumed {
-                checkpoint,
-                step,
-                kept,
-                ..
-            } => {
-                self.step = *step;
-                let checkpoint = checkpoint.as_ref().map(|id| id.0.clone());
-                let mut told = vec![(
-                    "run-resumed",
-                    json!({ "checkpoint": checkpoint, "step": step }),
-                )];
-                let actions = kept.iter().filter(|(_, work)| !is_choice(*work));
-                told.extend(
-                    actions.map(|(role, work)| ("action-replayed", self.call(*role, *work))),
-                );
-                told
-            }
-            Event::ComponentChanged { slot, old, new } => {
-                let old = old.as_ref().map(|digest| digest.0.clone());
-                let (role, action) = self.place(*slot);
-                vec![(
-                    "component-changed",
-                    json!({ "role": role, "action": action, "old": old, "new": new.0 }),
-                )]
-            }
+            Event::RunStarted { .. }
+            | Event::RunResumed { .. }
+            | Event::RunEnded { .. }
+            | Event::Forked { .. }
+            | Event::ComponentChanged { .. } => self.run(event),
+            Event::StepStarted { .. }
+            | Event::StepConflicted { .. }
+            | Event::StepCommitted { .. } => self.step(event),
             Event::MessageSent { routed, .. } => self.routed(routed),
-            Event::StepStarted { step, .. } => {
-                self.step = *step;
-                vec![("step-started", json!({ "step": step }))]
-            }
-            Event::StepConflicted {
-                scope,
-                key,
-                writers,
-                ..
-            } => self.conflict(scope, key, writers),
             Event::JoinReleased { released } => self.released(released),
-            Event::StepCommitted {
-                step,
-                checkpoint,
-                parent,
-                routed,
-                released,
-            } => {
-                let mut told: Vec<Told> = routed.iter().flat_map(|r| self.routed(r)).collect();
-                told.extend(self.released(released));
-                let parent = parent.as_ref().map(|id| id.0.clone());
-                told.push((
-                    "step-committed",
-                    json!({ "step": step, "checkpoint": checkpoint.0, "parent": parent }),
-                ));
-                told
-            }
-            Event::RunEnded {
-                status, checkpoint, ..
-            } => {
-                let mut fields = json!({ "status": status.name() });
-                if let Some(checkpoint) = checkpoint {
-                    fields["checkpoint"] = checkpoint.0.clone().into();
-                }
-                vec![("run-ended", fields)]
-            }
-            Event::Forked {
-                lineage,
-                from,
-                checkpoint,
-                step,
-                ..
-            } => {
-                self.step = *step;
-                let fields =
-                    json!({ "lineage": lineage, "checkpoint": checkpoint.0, "parent": from.0 });
-                vec![("forked", fields)]
-            }
             Event::HandedOver { id } => vec![("message-handed-over", json!({ "id": id.0 }))],
             Event::HandOverFailed { id, why } => {
                 vec![(
@@ -238,6 +167,118 @@ impl Narrator {
         }
     }
 
+    fn run(&mut self, event: &Event) -> Vec<Told> {
+        match event {
+            Event::RunStarted {
+                run, idea, routed, ..
+            } => {
+                self.step = 0;
+                let mut told = vec![("run-started", json!({ "run": run.0, "idea": idea }))];
+                told.extend(self.routed(routed));
+                told
+            }
+            Event::RunResumed {
+                checkpoint,
+                step,
+                kept,
+                ..
+            } => {
+                self.step = *step;
+                let checkpoint = checkpoint.as_ref().map(|id| id.0.clone());
+                let mut told = vec![(
+                    "run-resumed",
+                    json!({ "checkpoint": checkpoint, "step": step }),
+                )];
+                for (role, work) in kept {
+                    if !is_choice(*work) {
+                        told.push(("action-replayed", self.call(*role, *work)));
+                    }
+                }
+                told
+            }
+            Event::RunEnded {
+                status, checkpoint, ..
+            } => {
+                let mut fields = json!({ "status": status.name() });
+                if let Some(checkpoint) = checkpoint {
+                    fields["checkpoint"] = checkpoint.0.clone().into();
+                }
+                vec![("run-ended", fields)]
+            }
+            Event::Forked {
+                lineage,
+                from,
+                checkpoint,
+                step,
+                ..
+            } => {
+                self.step = *step;
+                let fields =
+                    json!({ "lineage": lineage, "checkpoint": checkpoint.0, "parent": from.0 });
+                vec![("forked", fields)]
+            }
+            Event::ComponentChanged { slot, old, new } => {
+                let old = old.as_ref().map(|digest| digest.0.clone());
+                let (role, action) = self.place(*slot);
+                vec![(
+                    "component-changed",
+                    json!({ "role": role, "action": action, "old": old, "new": new.0 }),
+                )]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn step(&mut self, event: &Event) -> Vec<Told> {
+        match event {
+            Event::StepStarted { step, .. } => {
+                self.step = *step;
+                vec![("step-started", json!({ "step": step }))]
+            }
+            Event::StepConflicted {
+                scope,
+                key,
+                writers,
+                ..
+            } => self.conflict(scope, key, writers),
+            Event::StepCommitted {
+                step,
+                checkpoint,
+                parent,
+                routed,
+                released,
+            } => {
+                let mut told: Vec<Told> = routed.iter().flat_map(|r| self.routed(r)).collect();
+                told.extend(self.released(released));
+                let parent = parent.as_ref().map(|id| id.0.clone());
+                told.push((
+                    "step-committed",
+                    json!({ "step": step, "checkpoint": checkpoint.0, "parent": parent }),
+                ));
+                told
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn files(&self, event: &Event) -> Vec<Told> {
+        match event {
+            Event::FilesWritten { role, work, files } => {
+                let mut fields = self.call(*role, *work);
+                fields["files"] = files.iter().map(file_change).collect();
+                vec![("files-written", fields)]
+            }
+            Event::FilesPlaced { aside, .. } => {
+                let mut told = Vec::new();
+                for (path, kept) in aside {
+                    told.push(("file-kept", json!({ "path": path, "kept": kept })));
+                }
+                told
+            }
+            _ => Vec::new(),
+        }
+    }
+
     fn conflict(&self, scope: &str, key: &str, writers: &[Writer]) -> Vec<Told> {
         let names: Vec<&str> = writers
             .iter()
@@ -263,7 +304,7 @@ impl Narrator {
                 let mut fields = self.call(*role, *work);
                 fields["call"] = call.kind.name().into();
                 fields["source"] = source.name().into();
-                // What is served again costs nothing.
+                // A response that is served from the journal costs nothing.
                 let cost = if *source == Source::Live {
                     call.cost.dollars()
                 } else {
@@ -315,58 +356,8 @@ impl Narrator {
                 fields["reason"] = "out-of-budget".into();
                 vec![("action-suspended", fields)]
             }
-            Event::CallStarted {
-                role,
-                work,
-                attempt,
-                digest,
-                forgotten,
-                ..
-            } => {
-                let mut told = Vec::new();
-                if !forgotten.is_empty() {
-                    let mut fields = self.call(*role, *work);
-                    fields["writes"] = json!(forgotten);
-                    told.push(("writes-forgotten", fields));
-                }
-                let mut call = self.call(*role, *work);
-                call["digest"] = json!(digest.as_ref().map(|digest| &digest.0));
-                self.running.insert(*role, digest.clone());
-                if digest.is_some() {
-                    let mut fields = call.clone();
-                    fields.as_object_mut().map(|object| object.remove("step"));
-                    told.push(("plugin-instantiated", fields));
-                }
-                if !is_choice(*work) {
-                    call["attempt"] = (*attempt).into();
-                    told.push(("action-started", call));
-                }
-                told
-            }
-            Event::CallFinished {
-                role,
-                work,
-                attempt,
-                result,
-            } => {
-                let digest = self.running.remove(role).flatten();
-                let mut fields = self.call(*role, *work);
-                fields["attempt"] = (*attempt).into();
-                fields["digest"] = json!(digest.map(|digest| digest.0));
-                fields["output"] = match result {
-                    Finished::Chosen(choice) => {
-                        let role = self.role(*role);
-                        return vec![("think", json!({ "role": role, "choice": choice }))];
-                    }
-                    Finished::Planned { tasks, .. } => {
-                        let texts: Vec<&str> =
-                            tasks.iter().map(|task| task.text.as_str()).collect();
-                        json!({ "content": texts.join("\n"), "tasks": tasks })
-                    }
-                    Finished::Returned { output, .. } => output_json(output),
-                };
-                vec![("action-finished", fields)]
-            }
+            Event::CallStarted { .. } => self.attempt_started(event),
+            Event::CallFinished { .. } => self.attempt_finished(event),
             Event::CallFailed {
                 role,
                 work,
@@ -392,6 +383,69 @@ impl Narrator {
         }
     }
 
+    fn attempt_started(&mut self, event: &Event) -> Vec<Told> {
+        let Event::CallStarted {
+            role,
+            work,
+            attempt,
+            digest,
+            forgotten,
+            ..
+        } = event
+        else {
+            return Vec::new();
+        };
+        let mut told = Vec::new();
+        if !forgotten.is_empty() {
+            let mut fields = self.call(*role, *work);
+            fields["writes"] = json!(forgotten);
+            told.push(("writes-forgotten", fields));
+        }
+        let mut call = self.call(*role, *work);
+        call["digest"] = json!(digest.as_ref().map(|digest| &digest.0));
+        self.running.insert(*role, digest.clone());
+        if digest.is_some() {
+            let mut fields = call.clone();
+            if let Some(object) = fields.as_object_mut() {
+                object.remove("step");
+            }
+            told.push(("plugin-instantiated", fields));
+        }
+        if !is_choice(*work) {
+            call["attempt"] = (*attempt).into();
+            told.push(("action-started", call));
+        }
+        told
+    }
+
+    fn attempt_finished(&mut self, event: &Event) -> Vec<Told> {
+        let Event::CallFinished {
+            role,
+            work,
+            attempt,
+            result,
+        } = event
+        else {
+            return Vec::new();
+        };
+        let digest = self.running.remove(role).flatten();
+        let mut fields = self.call(*role, *work);
+        fields["attempt"] = (*attempt).into();
+        fields["digest"] = json!(digest.map(|digest| digest.0));
+        fields["output"] = match result {
+            Finished::Chosen(choice) => {
+                let role = self.role(*role);
+                return vec![("think", json!({ "role": role, "choice": choice }))];
+            }
+            Finished::Planned { tasks, .. } => {
+                let texts: Vec<&str> = tasks.iter().map(|task| task.text.as_str()).collect();
+                json!({ "content": texts.join("\n"), "tasks": tasks })
+            }
+            Finished::Returned { output, .. } => output_json(output),
+        };
+        vec![("action-finished", fields)]
+    }
+
     fn role(&self, id: RoleId) -> &str {
         self.shape
             .roles
@@ -413,7 +467,7 @@ impl Narrator {
             .map_or(UNKNOWN, |join| &join.id)
     }
 
-    /// A call whose result was taken back.
+    /// Returns the fields of a call whose result is discarded because of a conflict.
     fn conflicted(&self, writer: &Writer, message: &str) -> Value {
         let mut fields = self.call(writer.role, writer.work);
         fields["attempt"] = writer.attempt.into();
@@ -463,7 +517,7 @@ impl Narrator {
         fields
     }
 
-    /// Step, role, index and action of a call.
+    /// Returns the fields `step`, `role`, `index` and `action` of a call.
     fn call(&self, id: RoleId, work: Work) -> Value {
         let (index, action) = match work {
             Work::Think { .. } => (-1, "think"),
@@ -492,4 +546,15 @@ fn output_json(output: &Draft) -> Value {
         fields["to"] = json!(output.to);
     }
     fields
+}
+
+fn file_change(change: &FileChange) -> Value {
+    let path = &change.path;
+    match &change.after {
+        Content::Absent => json!({ "path": path, "change": "removed" }),
+        Content::Directory => json!({ "path": path, "change": "made" }),
+        Content::File { digest, bytes } => {
+            json!({ "path": path, "change": "written", "bytes": bytes, "digest": digest.0 })
+        }
+    }
 }

@@ -1,7 +1,7 @@
-//! Telemetry: which spans leave the process, and where to.
+//! Telemetry: which spans are exported, and where to.
 //!
-//! The driver makes spans (`driver/spans`). With the feature `telemetry`, and where the operator names a collector, they
-//! are exported over OTLP (`otlp`). Metrics are `metrics`' business.
+//! The driver creates spans (`driver/spans`). With the feature `telemetry`, and if the operator
+//! names a collector, they are exported over OTLP (`otlp`). Metrics are in `metrics`.
 
 #[cfg(feature = "telemetry")]
 mod client;

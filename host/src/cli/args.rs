@@ -1,13 +1,8 @@
-//! The command line's arguments: commands, flags and their help. What they do is in a file each.
+//! Declares the command line's arguments: commands, flags and their help. Each command is implemented
+//! in a file of its own, one level up.
 
-mod clean;
-mod dev;
-mod doctor;
-mod files;
-mod inspect;
 mod lineages;
 mod replay;
-mod report;
 mod skill;
 
 use std::net::SocketAddr;
@@ -21,14 +16,8 @@ use super::new::NewArgs;
 use crate::driver::WhenIdle;
 use crate::store::follow_link;
 
-pub(super) use clean::CleanArgs;
-pub(super) use dev::DevArgs;
-pub(super) use doctor::DoctorArgs;
-pub(super) use files::FilesArgs;
-pub(super) use inspect::InspectArgs;
 pub(super) use lineages::{DiffArgs, ForkArgs, PruneArgs};
 pub(super) use replay::ReplayArgs;
-pub(super) use report::ReportArgs;
 pub(super) use skill::{ShelfArgs, SkillCommand};
 
 /// Runs teams of agents whose every action is a sandboxed WebAssembly component.
@@ -42,7 +31,7 @@ pub(super) struct Cli {
     pub(super) verbose: u8,
 }
 
-/// Parses the path of a saved team. Where it is a link, such as `workspace/storage/team`, the result is what it leads to.
+/// Parses the path of a saved team. A link such as `workspace/storage/team` is replaced by its target.
 fn saved_path() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().map(|path| follow_link(&path))
 }
@@ -374,4 +363,124 @@ pub(super) struct DescribeArgs {
     pub(super) component: Option<PathBuf>,
     #[command(flatten)]
     pub(super) shelf: ShelfArgs,
+}
+
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  strata-host inspect workspace/storage/team\n  strata-host inspect store@main-1 --json | jq .env.roles\n  \
+        strata-host inspect store --action Coder.Write\n  strata-host inspect store --calls\n  strata-host inspect store --message idea"
+)]
+pub(super) struct InspectArgs {
+    /// The storage directory or its team.json, optionally followed by @CHECKPOINT or @LINEAGE.
+    #[arg(value_name = "PATH[@ID]")]
+    pub(super) path: String,
+    /// Print JSON.
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Show this checkpoint instead of the newest state.
+    #[arg(long, value_name = "ID")]
+    pub(super) checkpoint: Option<String>,
+    /// Show one action: its state, what it used, its last output, its fault. `ROLE.think` is what chooses for a role.
+    #[arg(long, value_name = "ROLE.ACTION", allow_hyphen_values = true)]
+    pub(super) action: Option<String>,
+    /// Show the recorded host calls and their results, oldest first; with `--action`, those of one action.
+    #[arg(long, conflicts_with = "checkpoint")]
+    pub(super) calls: bool,
+    /// Show one message in full.
+    #[arg(long, value_name = "ID", conflicts_with_all = ["action", "calls"])]
+    pub(super) message: Option<String>,
+}
+
+#[derive(Args)]
+#[command(
+    after_help = "A role at fault is tried again with the fixed component. For any other change, the run goes back to the \
+    checkpoint before its first use; what came after stays saved, in its own lineage. A change of roles, routes or the \
+    idea starts a new run.\n\nExamples:\n  strata-host dev team.toml\n  strata-host dev team.toml \"write a snake game\"\n  \
+    strata-host dev team.toml --storage workspace/storage/hello --until-done"
+)]
+pub(super) struct DevArgs {
+    /// The team file.
+    #[arg(value_name = "TEAM.toml", default_value = "team.toml")]
+    pub(super) team: PathBuf,
+    /// The idea, instead of the one in the file.
+    pub(super) idea: Option<String>,
+    /// The storage directory; `workspace/storage/NAME.dev` by default, by the team's name. A team saved there is resumed.
+    #[arg(long, value_name = "DIR")]
+    pub(super) storage: Option<PathBuf>,
+    /// Write events to this file as they happen, one JSON object per line; `-` is stdout.
+    #[arg(long, value_name = "FILE|-")]
+    pub(super) events: Option<PathBuf>,
+    /// An additional policy to apply, besides those of the machine, the user and `$STRATA_POLICY`.
+    #[arg(long, value_name = "FILE")]
+    pub(super) policy: Option<PathBuf>,
+    /// End as soon as the team is done, instead of waiting for the next change.
+    #[arg(long)]
+    pub(super) until_done: bool,
+}
+
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  strata-host files store@main-3\n  strata-host files store@main-3 --to before\n\n\
+    Files that no action ever wrote are not saved."
+)]
+pub(super) struct FilesArgs {
+    /// The storage directory or its team.json, optionally followed by @CHECKPOINT or @LINEAGE.
+    #[arg(value_name = "PATH[@ID]")]
+    pub(super) path: String,
+    /// Extract the files into this directory, which is created. Other files in it are left alone.
+    #[arg(long, value_name = "DIR")]
+    pub(super) to: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  strata-host report store -o report.html\n  \
+    strata-host report store@main-3 > then.html\n\n\
+    The page is self-contained (no network, no server, no scripts but its own few lines) and can be e-mailed. It \
+    shows what roles said and were told."
+)]
+pub(super) struct ReportArgs {
+    /// The storage directory or its team.json, optionally followed by @CHECKPOINT or @LINEAGE.
+    #[arg(value_name = "PATH[@ID]")]
+    pub(super) path: String,
+    /// The file to write; stdout by default.
+    #[arg(short, long, value_name = "FILE")]
+    pub(super) output: Option<PathBuf>,
+}
+
+#[derive(Args)]
+#[command(
+    after_help = "The exit code is 0 if everything that every team needs is present, otherwise 1.\n\nExamples:\n  strata-host doctor\n  \
+    strata-host doctor --json | jq '.[] | select(.state != \"good\")'"
+)]
+pub(super) struct DoctorArgs {
+    /// Where teams would be saved; the speed of its disk is measured.
+    #[arg(long, value_name = "DIR", default_value = "workspace/storage")]
+    pub(super) storage: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Args)]
+#[command(
+    after_help = "All of it is made again when it is needed, which takes time and perhaps a download.\n\n\
+    Examples:\n  strata-host clean\n  strata-host clean python javascript\n  strata-host clean --all --dry-run"
+)]
+pub(super) struct CleanArgs {
+    /// The parts to remove, by the names in the list. Without any, the list alone is printed.
+    #[arg(value_name = "NAME", conflicts_with = "all")]
+    pub(super) parts: Vec<String>,
+    /// Remove all parts.
+    #[arg(long)]
+    pub(super) all: bool,
+    /// Say how much would be removed, and remove nothing.
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    /// Print the list as JSON.
+    #[arg(long)]
+    pub(super) json: bool,
 }

@@ -21,7 +21,9 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
     drop(progress);
     let components = components?;
     components.equip(&definition, sandbox, Own::default())?;
-    definition.cut().iter().for_each(note);
+    for cut in definition.cut() {
+        note(cut);
+    }
     // `doubts` are also reported by a run at its start, `unheard` only when they occur.
     for doubt in definition.doubts().iter().chain(&definition.unheard()) {
         warnings += 1;

@@ -28,7 +28,9 @@ pub(super) fn clean(args: &CleanArgs) -> Result<u8, Failure> {
     if args.json {
         show_document(&parts)?;
     } else {
-        parts.iter().for_each(|part| show_line(&row(part)));
+        for part in &parts {
+            show_line(&row(part));
+        }
     }
     if !args.all && args.parts.is_empty() {
         note(

@@ -40,7 +40,9 @@ fn show(document: &Value) -> Result<u8, Failure> {
 fn everything(shelf: &Shelf) -> Result<Value, Failure> {
     let mut all = own::document();
     let listing = shelf.list()?;
-    listing.damaged.iter().for_each(warn);
+    for damaged in &listing.damaged {
+        warn(damaged);
+    }
     all["skills"] = listing
         .skills
         .iter()

@@ -2,7 +2,7 @@
 //! of a file starts another. `launch::develop` decides where a round continues from, `watch` which
 //! files are watched.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use strata_core::event::Status;
@@ -44,15 +44,30 @@ enum Round {
     Stopped,
 }
 
-/// The observers of all rounds.
-struct Told {
+/// Why the wait between rounds ended.
+enum Wake {
+    /// A signal was received.
+    Stopped,
+    /// Files changed.
+    Files(Change),
+    /// Another process wrote to the storage.
+    Storage,
+}
+
+/// What all rounds share.
+struct Session {
+    /// Receives public events.
     lines: Arc<Mutex<Listener>>,
     live: Live,
+    watch: Watch,
+    /// One for all rounds, so that a line being typed goes to the round that is then active.
+    prompt: Option<Prompt>,
+    /// Becomes true with the first signal.
+    stop: watch::Receiver<bool>,
 }
 
 async fn rounds(args: &DevArgs) -> Result<u8, Failure> {
     let signals = Signals::heard()?;
-    let mut stop = signals.stop.clone();
     let live = Live::at_terminal();
     let reporter = Reporter::new(Loudness::Normal, live.clone());
     let storage = storage_of(args);
@@ -64,34 +79,29 @@ async fn rounds(args: &DevArgs) -> Result<u8, Failure> {
     };
     spare_events(args.events.as_deref(), &inputs)?;
     let events = args.events.as_deref().map(|path| (path, Held::Dropped));
-    let told = Told {
-        lines: Arc::new(Mutex::new(listener(events, reporter)?)),
-        live,
-    };
+    let lines = Arc::new(Mutex::new(listener(events, reporter)?));
     signals.begin();
-    let mut watch = Watch::of(&args.team, may_build(args));
-    // All rounds share one prompt, so that a line being typed goes to the round that is then
-    // active.
-    let mut prompt = Prompt::at_terminal();
+    let mut session = Session {
+        lines,
+        live,
+        watch: Watch::of(&args.team, may_build(args)),
+        prompt: Prompt::at_terminal(),
+        stop: signals.stop.clone(),
+    };
     let mut change: Option<Change> = None;
     // Changed files accumulate until a round has started with them.
     let mut changed: Vec<PathBuf> = Vec::new();
     loop {
         changed.extend(change.iter().flat_map(|change| change.files.clone()));
-        let round = round(
-            args,
-            (&told, change.as_ref(), &changed),
-            (&mut watch, &mut prompt, &mut stop),
-        )
-        .await?;
-        watch.follow(may_build(args));
+        let round = session.round(args, change.as_ref(), &changed).await?;
+        session.watch.follow(may_build(args));
         if !matches!(round, Round::Refused) {
             changed.clear();
         }
         let (code, seen) = match round {
             Round::Stopped => return Ok(signals.code()),
             // A signal also ends a build.
-            Round::Refused if *stop.borrow() => return Ok(signals.code()),
+            Round::Refused if *session.stop.borrow() => return Ok(signals.code()),
             Round::Refused => (2, None),
             Round::Ended(Status::Done) if args.until_done => return Ok(0),
             Round::Ended(status) => (exit_code(status), None),
@@ -100,27 +110,105 @@ async fn rounds(args: &DevArgs) -> Result<u8, Failure> {
         let storage = storage_of(args);
         change = match seen {
             Some(change) => Some(change),
-            None => {
-                let what = match watch.count() {
-                    // The files of a team are not known until its team file can be read.
-                    _ if !args.team.exists() => {
-                        format!("waiting for `{}` to be there", shown(&args.team))
-                    }
-                    count => format!("watching {} for changes", counted(count as u64, "file")),
-                };
-                note(format_args!("{what}; Ctrl-C ends it"));
-                tokio::select! {
-                    biased;
-                    _ = stop.wait_for(|stop| *stop) => return Ok(code),
-                    change = watch.changed() => Some(change),
-                    () = written(&storage) => None,
-                }
-            }
+            None => match session.wait(args, &storage).await {
+                Wake::Stopped => return Ok(code),
+                Wake::Files(change) => Some(change),
+                Wake::Storage => None,
+            },
         };
         let what = change
             .as_ref()
             .map_or_else(|| format!("`{}`", shown(&storage)), named);
         note(format_args!("\n{what} changed"));
+    }
+}
+
+impl Session {
+    /// Waits between rounds until something happens that may start another.
+    async fn wait(&mut self, args: &DevArgs, storage: &Path) -> Wake {
+        let what = match self.watch.count() {
+            // The files of a team are not known until its team file can be read.
+            _ if !args.team.exists() => {
+                format!("waiting for `{}` to be there", shown(&args.team))
+            }
+            count => format!("watching {} for changes", counted(count as u64, "file")),
+        };
+        note(format_args!("{what}; Ctrl-C ends it"));
+        tokio::select! {
+            biased;
+            _ = self.stop.wait_for(|stop| *stop) => Wake::Stopped,
+            change = self.watch.changed() => Wake::Files(change),
+            () = written(storage) => Wake::Storage,
+        }
+    }
+
+    /// Runs one round. `changed` are all files that changed since the last round that started;
+    /// `change` is the newest change, from which the time to the first result is measured.
+    async fn round(
+        &mut self,
+        args: &DevArgs,
+        change: Option<&Change>,
+        changed: &[PathBuf],
+    ) -> Result<Round, Failure> {
+        let overrides = Overrides {
+            operators: in_force(args.policy.as_deref())?,
+            ..Overrides::default()
+        };
+        let what = Develop {
+            team: &args.team,
+            idea: args.idea.as_deref(),
+            overrides: &overrides,
+            storage: &storage_of(args),
+            changed,
+        };
+        let mut run = match develop(&what, &mut tell, on_line(&self.lines, change)) {
+            Ok(Developed::Goes(run, notes)) => {
+                tell_notes(&notes, run.path());
+                run
+            }
+            Ok(Developed::Unchanged) => {
+                note("the team is done, and nothing that it ran with has changed");
+                return Ok(Round::Ended(Status::Done));
+            }
+            Err(error) if is_mendable(&error) => {
+                Failure::from(error).tell();
+                return Ok(Round::Refused);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if let Some(audience) = self.live.listening_with(None) {
+            run.let_hear(audience);
+        }
+        self.live.begin(run.stepper());
+        let ended = self.until_changed(&mut run).await;
+        self.live.end();
+        let (ended, change) = ended?;
+        match (ended, change) {
+            _ if *self.stop.borrow() => {
+                Ending::of(&run, args.policy.as_deref())
+                    .tell(Status::Interrupted, Loudness::Normal);
+                Ok(Round::Stopped)
+            }
+            (_, Some(change)) => Ok(Round::Changed(change)),
+            (status, None) => {
+                Ending::of_round(&run, args.policy.as_deref()).tell(status, Loudness::Normal);
+                Ok(Round::Ended(status))
+            }
+        }
+    }
+
+    /// Runs a team until it ends, or until a change or a signal stops it.
+    async fn until_changed(&mut self, run: &mut Run) -> Result<(Status, Option<Change>), Failure> {
+        let (halt, mut halted) = watch::channel(*self.stop.borrow());
+        let mut playing = Box::pin(play(run, &mut self.prompt, &mut halted));
+        let change = tokio::select! {
+            biased;
+            ended = &mut playing => return Ok((ended?, None)),
+            _ = self.stop.wait_for(|stop| *stop) => None,
+            change = self.watch.changed() => Some(change),
+        };
+        halt.send_replace(true);
+        Ok((playing.await?, change))
     }
 }
 
@@ -135,78 +223,6 @@ fn storage_of(args: &DevArgs) -> PathBuf {
 fn may_build(args: &DevArgs) -> bool {
     in_force(args.policy.as_deref())
         .is_ok_and(|operators| operators.iter().all(Operator::allows_builds))
-}
-
-/// Runs one round. `changed` are all files that changed since the last round that started; `change`
-/// is the newest change, from which the time to the first result is measured.
-async fn round(
-    args: &DevArgs,
-    (told, change, changed): (&Told, Option<&Change>, &[PathBuf]),
-    (watch, prompt, signal): (&mut Watch, &mut Option<Prompt>, &mut watch::Receiver<bool>),
-) -> Result<Round, Failure> {
-    let overrides = Overrides {
-        operators: in_force(args.policy.as_deref())?,
-        ..Overrides::default()
-    };
-    let what = Develop {
-        team: &args.team,
-        idea: args.idea.as_deref(),
-        overrides: &overrides,
-        storage: &storage_of(args),
-        changed,
-    };
-    let mut run = match develop(&what, &mut tell, on_line(&told.lines, change)) {
-        Ok(Developed::Goes(run, notes)) => {
-            tell_notes(&notes, run.path());
-            run
-        }
-        Ok(Developed::Unchanged) => {
-            note("the team is done, and nothing that it ran with has changed");
-            return Ok(Round::Ended(Status::Done));
-        }
-        Err(error) if is_mendable(&error) => {
-            Failure::from(error).tell();
-            return Ok(Round::Refused);
-        }
-        Err(error) => return Err(error.into()),
-    };
-    let (halt, mut halted) = watch::channel(*signal.borrow());
-    told.live
-        .listening_with(None)
-        .into_iter()
-        .for_each(|audience| run.let_hear(audience));
-    told.live.begin(run.stepper());
-    let ended = until_changed((&mut run, prompt), (halt, &mut halted), (watch, signal)).await;
-    told.live.end();
-    let (ended, change) = ended?;
-    match (ended, change) {
-        _ if *signal.borrow() => {
-            Ending::of(&run, args.policy.as_deref()).tell(Status::Interrupted, Loudness::Normal);
-            Ok(Round::Stopped)
-        }
-        (_, Some(change)) => Ok(Round::Changed(change)),
-        (status, None) => {
-            Ending::of_round(&run, args.policy.as_deref()).tell(status, Loudness::Normal);
-            Ok(Round::Ended(status))
-        }
-    }
-}
-
-/// Runs a team until it ends, or until a change or a signal stops it.
-async fn until_changed(
-    (run, prompt): (&mut Run, &mut Option<Prompt>),
-    (halt, halted): (watch::Sender<bool>, &mut watch::Receiver<bool>),
-    (watch, signal): (&mut Watch, &mut watch::Receiver<bool>),
-) -> Result<(Status, Option<Change>), Failure> {
-    let mut playing = Box::pin(play(run, prompt, halted));
-    let change = tokio::select! {
-        biased;
-        ended = &mut playing => return Ok((ended?, None)),
-        _ = signal.wait_for(|stop| *stop) => None,
-        change = watch.changed() => Some(change),
-    };
-    halt.send_replace(true);
-    Ok((playing.await?, change))
 }
 
 /// Returns whether editing the team's files may resolve an error.

@@ -105,8 +105,9 @@ fn messages(title: &str, messages: &Messages) {
     show_line("");
     show_line(title);
     for (mark, side) in [('-', &messages.one), ('+', &messages.other)] {
-        side.iter()
-            .for_each(|message| show_line(&format!("  {mark} {}", told(message))));
+        for message in side {
+            show_line(&format!("  {mark} {}", told(message)));
+        }
     }
 }
 

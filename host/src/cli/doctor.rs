@@ -10,7 +10,9 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
     if args.json {
         show_document(&findings)?;
     } else {
-        findings.iter().for_each(show);
+        for finding in &findings {
+            show(finding);
+        }
     }
     Ok(u8::from(
         findings.iter().any(|finding| finding.state == State::Bad),

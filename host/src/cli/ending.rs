@@ -60,8 +60,7 @@ impl<'a> Ending<'a> {
             .collect();
         self.tell_open(status);
         self.tell_broke(status);
-        let (saved, step) = (format!("saved in `{}`", self.storage.display()), env.step);
-        let resume = self.resume();
+        let saved = format!("saved in `{}`", self.storage.display());
         match status {
             Status::Done if loudness == Loudness::Quiet => {}
             Status::Done => {
@@ -73,28 +72,68 @@ impl<'a> Ending<'a> {
                 note(format_args!(
                     "{} after {}{spent}; {saved}",
                     painted(GOOD, "done"),
-                    counted(step, "step")
+                    counted(env.step, "step")
                 ));
             }
-            Status::Failed => {
-                tell_kept(stepper);
-                let at = |(_, activation)| step_of_fault(stepper.team(), env, activation);
-                let step = env.failed().map(at).min().unwrap_or(step);
-                let what = painted(BAD, "failed");
-                if self.then == Then::Watched {
-                    note(format_args!(
-                        "{what} at step {step}; {saved}; continues by itself once it is fixed"
-                    ));
-                    return;
-                }
-                note(format_args!(
-                    "{what} at step {step}; {saved}; fix it, then resume with:"
-                ));
-                self.ways(&cures)
-                    .iter()
-                    .for_each(|way| note(format_args!("  {way}")));
+            Status::Failed => self.tell_failed(&saved, &cures),
+            Status::InDoubt => self.tell_in_doubt("in doubt", &saved),
+            Status::Interrupted if !doubts(stepper).is_empty() => {
+                self.tell_in_doubt("interrupted", &saved);
             }
-            Status::Interrupted if doubts(stepper).is_empty() => {
+            Status::Stalled => self.tell_stalled(&saved),
+            Status::Interrupted
+            | Status::StepLimit
+            | Status::OutOfBudget
+            | Status::Waiting
+            | Status::Running => self.tell_stopped(status, &saved),
+        }
+    }
+
+    /// Describes a run that a fault stopped.
+    fn tell_failed(&self, saved: &str, cures: &[Cure]) {
+        let (env, stepper) = (self.stepper.env(), self.stepper);
+        tell_kept(stepper);
+        let at = |(_, activation)| step_of_fault(stepper.team(), env, activation);
+        let step = env.failed().map(at).min().unwrap_or(env.step);
+        let what = painted(BAD, "failed");
+        if self.then == Then::Watched {
+            note(format_args!(
+                "{what} at step {step}; {saved}; continues by itself once it is fixed"
+            ));
+            return;
+        }
+        note(format_args!(
+            "{what} at step {step}; {saved}; fix it, then resume with:"
+        ));
+        for way in self.ways(cures) {
+            note(format_args!("  {way}"));
+        }
+    }
+
+    /// Describes a run with writes whose result is unknown.
+    fn tell_in_doubt(&self, what: &str, saved: &str) {
+        let (step, resume) = (self.stepper.env().step, self.resume());
+        let what = painted(ODD, what);
+        note(format_args!(
+            "{what} at step {step}; {saved}; find out, then resume with one of:"
+        ));
+        let response = r#"'{"status":200,"body":"…"}'"#;
+        note(format_args!(
+            "  {resume} --in-doubt redo     # make it again"
+        ));
+        note(format_args!(
+            "  {resume} --in-doubt skip     # continue without it"
+        ));
+        note(format_args!(
+            "  {resume} --in-doubt {response}     # this was its response"
+        ));
+    }
+
+    /// Describes a run that stopped without a fault.
+    fn tell_stopped(&self, status: Status, saved: &str) {
+        let (step, stepper, resume) = (self.stepper.env().step, self.stepper, self.resume());
+        match status {
+            Status::Interrupted => {
                 let what = painted(ODD, "interrupted");
                 note(format_args!(
                     "{what} at step {step}; {saved}; resume with:\n  {resume}"
@@ -118,30 +157,6 @@ impl<'a> Ending<'a> {
                     more(stepper, self.makings.most.as_ref())
                 ));
             }
-            Status::InDoubt | Status::Interrupted => {
-                let what = painted(
-                    ODD,
-                    if status == Status::InDoubt {
-                        "in doubt"
-                    } else {
-                        "interrupted"
-                    },
-                );
-                note(format_args!(
-                    "{what} at step {step}; {saved}; find out, then resume with one of:"
-                ));
-                let response = r#"'{"status":200,"body":"…"}'"#;
-                note(format_args!(
-                    "  {resume} --in-doubt redo     # make it again"
-                ));
-                note(format_args!(
-                    "  {resume} --in-doubt skip     # continue without it"
-                ));
-                note(format_args!(
-                    "  {resume} --in-doubt {response}     # this was its response"
-                ));
-            }
-            Status::Stalled => self.tell_stalled(&saved),
             Status::Waiting => {
                 let what = painted(ODD, "waiting for a person");
                 note(format_args!("{what} at step {step}; {saved}; answer with:"));
@@ -150,7 +165,7 @@ impl<'a> Ending<'a> {
                     command(stepper, self.storage)
                 ));
             }
-            Status::Running => note(format_args!(
+            _ => note(format_args!(
                 "{}; {saved}; resume with:\n  {resume}",
                 status.name()
             )),
@@ -162,7 +177,9 @@ impl<'a> Ending<'a> {
         let env = self.stepper.env();
         if env.requests().next().is_some() {
             note("open requests:");
-            listing(self.stepper).iter().for_each(note);
+            for line in listing(self.stepper) {
+                note(line);
+            }
             // For a waiting run, the description of the status itself contains this command.
             if status != Status::Waiting {
                 note(format_args!(

@@ -32,7 +32,9 @@ pub(super) fn events(at: &str, lineage: Option<&str>, follow: bool) -> Result<u8
         while !is_deaf()
             && let Some(lines) = telling.more()?
         {
-            lines.iter().for_each(|line| show_json(&line.to_json()));
+            for line in &lines {
+                show_json(&line.to_json());
+            }
         }
         if !goes_on || is_deaf() {
             return Ok(0);

@@ -146,7 +146,7 @@ impl EventsFile {
                     self.file.write_all(b"\n")?;
                 }
                 match last_number(&end).or(self.was_empty.then_some(0)) {
-                    Some(last) if last + 1 < n => self.make_up(&saved, (last, n)),
+                    Some(last) if last + 1 < n => self.make_up(&saved, last, n),
                     _ => Ok(()),
                 }
             }
@@ -155,22 +155,22 @@ impl EventsFile {
 
     /// Writes the events that were recorded between lines `last` and `next`: a process that was
     /// killed may have recorded them without writing them here.
-    fn make_up(&mut self, saved: &Path, (mut last, next): (u64, u64)) -> io::Result<()> {
+    fn make_up(&mut self, saved: &Path, mut last: u64, next: u64) -> io::Result<()> {
         let mut telling = Telling::open(saved).map_err(io::Error::other)?;
         while let Some(lines) = telling.more().map_err(io::Error::other)? {
             for line in lines.iter().filter(|line| line.n < next) {
                 if line.n > last {
-                    self.make_up_for_others(saved, (last, line.n))?;
+                    self.make_up_for_others(saved, last, line.n)?;
                     self.put(line)?;
                     last = line.n;
                 }
             }
         }
-        self.make_up_for_others(saved, (last, next))
+        self.make_up_for_others(saved, last, next)
     }
 
     /// Writes the missing events that belong to lineages that were left since.
-    fn make_up_for_others(&mut self, saved: &Path, (last, next): (u64, u64)) -> io::Result<()> {
+    fn make_up_for_others(&mut self, saved: &Path, last: u64, next: u64) -> io::Result<()> {
         if last + 1 == next {
             return Ok(());
         }

@@ -79,10 +79,9 @@ pub(super) fn tell(stepper: &Stepper, id: RoleId, makings: &Makings, then: Then)
     note(format_args!(
         "{head} {at} attempt {attempt}: {kind}: {cause}"
     ));
-    message
-        .lines()
-        .skip(1)
-        .for_each(|line| note(format_args!("    {line}")));
+    for line in message.lines().skip(1) {
+        note(format_args!("    {line}"));
+    }
     section(
         "stack of the guest, innermost first",
         frames(&fault.backtrace).iter().take(FRAMES).cloned(),
@@ -101,104 +100,133 @@ pub(super) fn tell(stepper: &Stepper, id: RoleId, makings: &Makings, then: Then)
         .and_then(|work| slot(role, id, work))
         .and_then(|slot| makings.made(slot));
     let retries = work.map_or(0, |work| retry(role, work).retries);
-    let cure = cure(
-        fault,
-        (&format!("{}.{action}", role.name), retries),
+    let failed = FailedAction {
+        name: &format!("{}.{action}", role.name),
+        retries,
         made,
         then,
-    );
+    };
+    let cure = failed.cure(fault);
     section("how to fix it", cure.words.iter().cloned(), on_stderr);
     Some(cure)
 }
 
-/// Returns what to do about a fault. A limit that was reached is named in the fault's message.
-///
-/// The result depends on the cause that the host recorded, and never on the message, whose text a
-/// guest may choose.
-fn cure(fault: &Fault, (name, retries): (&str, u32), made: Option<&Made>, then: Then) -> Cure {
-    let place = made
-        .map(|made| format!(" ({})", made.place))
-        .unwrap_or_default();
-    let in_file = |words: Option<String>| Cure {
-        component: None,
-        file: true,
-        words,
-    };
-    let of_limit = |words| Cure {
-        component: component(name, made),
-        ..in_file(words)
-    };
-    let say = |words: &str| in_file(Some(words.to_owned()));
-    match fault.cause {
-        FaultCause::CpuLimit | FaultCause::FuelLimit => of_limit(Some(LOOP.to_owned())),
-        FaultCause::TimeLimit | FaultCause::Limit => of_limit(None),
-        FaultCause::NotGranted(grant) => in_file(Some(of_grant(grant, (name, &place), made))),
-        FaultCause::Service => say(
-            "check that the service it calls is up; recorded calls are reused, and not paid for again",
-        ),
-        FaultCause::NoModel => say("say in the team file which model there is"),
-        FaultCause::NoScriptedReply => {
-            say("add a `[[reply]]` to the file of replies, or change the prompt")
-        }
-        FaultCause::NoRecordedReply => {
-            say("record the run again (`--record`), or let its requests be what they were")
-        }
-        FaultCause::OwnBudget => in_file(Some(format!(
-            "raise `investment` or `tokens` of {name}{place}"
-        ))),
-        FaultCause::NoScope => say("declare the scope in the team file, or name one that is there"),
-        FaultCause::SymbolicLink => say("nothing is written through a link: take it away"),
-        FaultCause::StorageDirectory => in_file(Some(format!(
-            "grant another directory to {name}{place}, or save the team elsewhere (`--storage`)"
-        ))),
-        FaultCause::Staging | FaultCause::Keeping | FaultCause::DirectoryOverflow => in_file(Some(
-            format!("what {name} does in its directories is bounded: see `allow.dirs`{place}"),
-        )),
-        FaultCause::TemporaryFiles => {
-            say("make room in the directory for temporary files, or set `TMPDIR` to another")
-        }
-        FaultCause::Declared if fault.kind == FaultKind::Error && fault.hope == Hope::Retryable => {
-            in_file(Some(of_retries(retries, name, &place)))
-        }
-        FaultCause::Declared => of_code((name, &place), made, then),
-        FaultCause::Unspecified => match fault.kind {
-            // The fault's message says it.
-            FaultKind::StateConflict => in_file(None),
-            FaultKind::Interrupted => Cure {
-                component: None,
-                file: false,
-                words: None,
+/// An action that failed, and what its advice depends on besides the fault.
+struct FailedAction<'a> {
+    /// `ROLE.ACTION`.
+    name: &'a str,
+    /// How often the action is retried automatically.
+    retries: u32,
+    /// Where its component comes from, if it has one.
+    made: Option<&'a Made>,
+    then: Then,
+}
+
+impl FailedAction<'_> {
+    /// Returns what to do about a fault. A limit that was reached is named in the fault's message.
+    ///
+    /// The result depends on the cause that the host recorded, and never on the message, whose text
+    /// a guest may choose.
+    fn cure(&self, fault: &Fault) -> Cure {
+        let Self { name, retries, .. } = *self;
+        let place = self.place();
+        let in_file = |words: Option<String>| Cure {
+            component: None,
+            file: true,
+            words,
+        };
+        let of_limit = |words| Cure {
+            component: self.component(),
+            ..in_file(words)
+        };
+        let say = |words: &str| in_file(Some(words.to_owned()));
+        match fault.cause {
+            FaultCause::CpuLimit | FaultCause::FuelLimit => of_limit(Some(LOOP.to_owned())),
+            FaultCause::TimeLimit | FaultCause::Limit => of_limit(None),
+            FaultCause::NotGranted(grant) => in_file(Some(self.of_grant(grant))),
+            FaultCause::Service => say(
+                "check that the service it calls is up; recorded calls are reused, and not paid for again",
+            ),
+            FaultCause::NoModel => say("say in the team file which model there is"),
+            FaultCause::NoScriptedReply => {
+                say("add a `[[reply]]` to the file of replies, or change the prompt")
+            }
+            FaultCause::NoRecordedReply => {
+                say("record the run again (`--record`), or let its requests be what they were")
+            }
+            FaultCause::OwnBudget => in_file(Some(format!(
+                "raise `investment` or `tokens` of {name}{place}"
+            ))),
+            FaultCause::NoScope => {
+                say("declare the scope in the team file, or name one that is there")
+            }
+            FaultCause::SymbolicLink => say("nothing is written through a link: take it away"),
+            FaultCause::StorageDirectory => in_file(Some(format!(
+                "grant another directory to {name}{place}, or save the team elsewhere (`--storage`)"
+            ))),
+            FaultCause::Staging | FaultCause::Keeping | FaultCause::DirectoryOverflow => {
+                in_file(Some(format!(
+                    "what {name} does in its directories is bounded: see `allow.dirs`{place}"
+                )))
+            }
+            FaultCause::TemporaryFiles => {
+                say("make room in the directory for temporary files, or set `TMPDIR` to another")
+            }
+            FaultCause::Declared
+                if fault.kind == FaultKind::Error && fault.hope == Hope::Retryable =>
+            {
+                in_file(Some(of_retries(retries, name, &place)))
+            }
+            FaultCause::Declared => self.of_code(),
+            FaultCause::Unspecified => match fault.kind {
+                // The fault's message says it.
+                FaultKind::StateConflict => in_file(None),
+                FaultKind::Interrupted => Cure {
+                    component: None,
+                    file: false,
+                    words: None,
+                },
+                _ => self.of_code(),
             },
-            _ => of_code((name, &place), made, then),
-        },
+        }
     }
-}
 
-/// Returns the advice for a grant that is missing.
-fn of_grant(grant: Grant, (name, place): (&str, &str), made: Option<&Made>) -> String {
-    let withheld = made.and_then(|made| {
-        made.withheld
-            .iter()
-            .find(|(withheld, _)| *withheld == grant)
-    });
-    match withheld {
-        Some((_, withheld)) => format!("its operator does not allow it: {withheld}"),
-        None => format!(
-            "grant it (`{}`) in `[role.action.allow]` of {name}{place}",
-            grant.key()
-        ),
+    /// Returns the location of the action in the team file, in parentheses.
+    fn place(&self) -> String {
+        match self.made {
+            Some(made) => format!(" ({})", made.place),
+            None => String::new(),
+        }
     }
-}
 
-/// Returns what to do if the code of an action is wrong.
-fn of_code((name, place): (&str, &str), made: Option<&Made>, then: Then) -> Cure {
-    let component = component(name, made);
-    // The team file is named even if the source is to be changed, since it holds the action's
-    // configuration.
-    let file = !made.is_some_and(|made| script::is_newest(&made.from));
-    // The host cannot know whether the code or the configuration is wrong.
-    let config = format!("its `config` in the team file{place}");
-    let words = made.map(|made| match &component {
+    /// Returns the advice for a grant that is missing.
+    fn of_grant(&self, grant: Grant) -> String {
+        let withheld = self.made.and_then(|made| {
+            made.withheld
+                .iter()
+                .find(|(withheld, _)| *withheld == grant)
+        });
+        match withheld {
+            Some((_, withheld)) => format!("its operator does not allow it: {withheld}"),
+            None => format!(
+                "grant it (`{}`) in `[role.action.allow]` of {}{}",
+                grant.key(),
+                self.name,
+                self.place()
+            ),
+        }
+    }
+
+    /// Returns what to do if the code of an action is wrong.
+    fn of_code(&self) -> Cure {
+        let Self { made, then, .. } = *self;
+        let (component, place) = (self.component(), self.place());
+        // The team file is named even if the source is to be changed, since it holds the action's
+        // configuration.
+        let file = !made.is_some_and(|made| script::is_newest(&made.from));
+        // The host cannot know whether the code or the configuration is wrong.
+        let config = format!("its `config` in the team file{place}");
+        let words = made.map(|made| match &component {
         Some(_) if then == Then::Watched => {
             format!("replace the component, or change `component` or `config` in the team file{place}")
         }
@@ -218,10 +246,18 @@ fn of_code((name, place): (&str, &str), made: Option<&Made>, then: Then) -> Cure
         None if script::is_script(&made.from) => format!("edit `{}`, or {config}, then resume", shown(&made.from)),
         None => format!("change its source, `{}` (it is rebuilt automatically), or {config}", shown(&made.from)),
     });
-    Cure {
-        component,
-        file,
-        words,
+        Cure {
+            component,
+            file,
+            words,
+        }
+    }
+
+    /// Returns the action as `--component` names it, unless it is built from source automatically.
+    fn component(&self) -> Option<String> {
+        self.made
+            .filter(|made| made.from.extension().is_some_and(|kind| kind == "wasm"))
+            .map(|_| self.name.to_owned())
     }
 }
 
@@ -236,12 +272,6 @@ fn of_retries(retries: u32, name: &str, place: &str) -> String {
             retries + 1
         ),
     }
-}
-
-/// Returns the action as `--component` names it, unless it is built from source automatically.
-fn component(name: &str, made: Option<&Made>) -> Option<String> {
-    made.filter(|made| made.from.extension().is_some_and(|kind| kind == "wasm"))
-        .map(|_| name.to_owned())
 }
 
 /// Returns the frames starting with the guest's own code, or all frames if there is no such frame.
@@ -319,11 +349,11 @@ pub(super) fn section(title: &str, lines: impl Iterator<Item = String>, tell: im
     let mut lines = lines.peekable();
     if lines.peek().is_some() {
         tell(&format!("  {title}:"));
-        lines.for_each(|line| {
-            plain(&line)
-                .split('\n')
-                .for_each(|line| tell(&format!("    {line}")))
-        });
+        for text in lines {
+            for line in plain(&text).split('\n') {
+                tell(&format!("    {line}"));
+            }
+        }
     }
 }
 
@@ -341,7 +371,13 @@ mod tests {
             place: "team.toml:9".into(),
             withheld,
         };
-        let cure = cure(fault, ("A.One", 0), Some(&made), Then::Resumed);
+        let failed = FailedAction {
+            name: "A.One",
+            retries: 0,
+            made: Some(&made),
+            then: Then::Resumed,
+        };
+        let cure = failed.cure(fault);
         (
             cure.words.unwrap_or_default(),
             cure.file,

@@ -19,7 +19,9 @@ pub(super) fn files(args: &FilesArgs) -> Result<u8, Failure> {
         if lines.is_empty() {
             note("no action has written a file");
         }
-        lines.iter().for_each(|line| show_line(line.trim_start()));
+        for line in &lines {
+            show_line(line.trim_start());
+        }
     }
     for path in &saved.missing {
         let path = one_line(path);

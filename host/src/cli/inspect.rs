@@ -85,7 +85,7 @@ pub(super) fn inspect(args: &InspectArgs) -> Result<u8, Failure> {
         (None, None, false) if json => show_json(
             team_json::export(stepper.team(), stepper.env(), &saved.definition).trim_end(),
         ),
-        (None, None, false) => show(&saved, (path, &at), life),
+        (None, None, false) => show(&saved, path, &at, life),
     }
     Ok(0)
 }
@@ -100,8 +100,35 @@ fn command_of(path: &Path, at: &At) -> String {
     format!("strata-host inspect {path}")
 }
 
-fn show(saved: &SavedTeam, (path, at): (&Path, &At), life: Life) {
+fn show(saved: &SavedTeam, path: &Path, at: &At, life: Life) {
     let stepper = &saved.stepper;
+    show_overview(stepper, path, at, life);
+    show_line("");
+    show_roles(stepper, life);
+    show_spending(stepper);
+    show_faults(stepper, path, life);
+    let when = if life.is_cut_off(stepper) {
+        "in doubt on the next run"
+    } else {
+        "in doubt"
+    };
+    let doubts = life.doubts(stepper);
+    section(
+        &format!("{when} (resume with `--in-doubt redo|skip|VALUE`)"),
+        doubts.iter().map(in_doubt),
+    );
+    show_joins(stepper);
+    show_requests(stepper, path);
+    section("files", files::listing(stepper));
+    show_mail(stepper, stepper.env());
+    section(
+        "resume with",
+        life.ways(saved, path, !doubts.is_empty()).into_iter(),
+    );
+}
+
+/// Shows the lines about the run as a whole.
+fn show_overview(stepper: &Stepper, path: &Path, at: &At, life: Life) {
     let (team, env) = (stepper.team(), stepper.env());
     let checkpoint = env.checkpoint.as_ref().map_or("none", |id| id.0.as_str());
     show_line(&format!("run         {} ({})", env.run, team.name));
@@ -132,7 +159,11 @@ fn show(saved: &SavedTeam, (path, at): (&Path, &At), life: Life) {
         );
         show_line(&format!("output      {id} of {from}: {text}"));
     }
-    show_line("");
+}
+
+/// Shows a table of the roles.
+fn show_roles(stepper: &Stepper, life: Life) {
+    let (team, env) = (stepper.team(), stepper.env());
     let mut table = Table::new(&[
         "role",
         "mail",
@@ -165,26 +196,6 @@ fn show(saved: &SavedTeam, (path, at): (&Path, &At), life: Life) {
         ]);
     }
     table.print();
-    show_spending(stepper);
-    show_faults(stepper, path, life);
-    let when = if life.is_cut_off(stepper) {
-        "in doubt on the next run"
-    } else {
-        "in doubt"
-    };
-    let doubts = life.doubts(stepper);
-    section(
-        &format!("{when} (resume with `--in-doubt redo|skip|VALUE`)"),
-        doubts.iter().map(in_doubt),
-    );
-    show_joins(stepper);
-    show_requests(stepper, path);
-    section("files", files::listing(stepper));
-    show_mail(stepper, env);
-    section(
-        "resume with",
-        life.ways(saved, path, !doubts.is_empty()).into_iter(),
-    );
 }
 
 /// Returns the newest message of each role that has sent one. The search ends once each role has
@@ -382,6 +393,8 @@ fn section(title: &str, lines: impl Iterator<Item = String>) {
     if lines.peek().is_some() {
         show_line("");
         show_line(title);
-        lines.for_each(|line| show_line(&line));
+        for line in lines {
+            show_line(&line);
+        }
     }
 }

@@ -78,7 +78,9 @@ impl Live {
             .name("live part".into())
             .spawn(move || {
                 while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
-                    live.shown().into_iter().for_each(|shown| shown.draw());
+                    if let Some(shown) = live.shown() {
+                        shown.draw();
+                    }
                 }
             });
         shown.draw();
@@ -190,7 +192,7 @@ impl Shown {
             .clone()
             .map(|flight| flight.name.width())
             .fold(NAME, usize::max);
-        let flights = shown.map(|flight| flight.row((step, width), now));
+        let flights = shown.map(|flight| flight.row(step, width, now));
         let more = busy.saturating_sub(ROWS);
         let more = (more > 0).then(|| format!("{:>8}  {more} more", ""));
         terminal::show([head].into_iter().chain(flights).chain(more).collect());
@@ -198,7 +200,7 @@ impl Shown {
 }
 
 impl Flight {
-    fn row(&self, (step, width): (u64, usize), now: i64) -> String {
+    fn row(&self, step: u64, width: usize, now: i64) -> String {
         let again = (self.attempt > 1).then(|| format!("attempt {}", self.attempt));
         let call = self.call.as_ref().map(|call| match self.away {
             0 => format!("called {call}"),

@@ -26,9 +26,9 @@ pub(super) fn json(text: &str) -> Cow<'_, str> {
     for c in text.chars() {
         if is_escaped(c) {
             // JSON encodes characters beyond U+FFFF as surrogate pairs.
-            c.encode_utf16(&mut [0; 2])
-                .iter()
-                .for_each(|unit| escaped += &format!("\\u{unit:04x}"));
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                escaped += &format!("\\u{unit:04x}");
+            }
         } else {
             escaped.push(c);
         }

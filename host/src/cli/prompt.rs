@@ -167,15 +167,15 @@ impl Prompt {
 
 fn show(asker: &str, request: &Request) {
     note(format_args!("\n{asker} asks ({}):", request.id));
-    plain(&request.question)
-        .lines()
-        .for_each(|line| note(format_args!("  {line}")));
+    for line in plain(&request.question).lines() {
+        note(format_args!("  {line}"));
+    }
     for (number, choice) in request.choices.iter().enumerate() {
         note(format_args!("  {}) {}", number + 1, one_line(choice)));
     }
-    terms(request)
-        .iter()
-        .for_each(|line| note(format_args!("  ({line})")));
+    for line in terms(request) {
+        note(format_args!("  ({line})"));
+    }
 }
 
 /// Reads a line; it is empty at the end of the input.

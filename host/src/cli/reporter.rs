@@ -60,42 +60,19 @@ impl Reporter {
         self.began_ms.get_or_insert(line.time_ms);
         match line.kind {
             "dead-letter" => self.dead_letter(line),
-            "message-dropped" => {
-                let (id, from, reason) = (line.text("id"), line.text("from"), line.text("reason"));
-                warn(format_args!(
-                    "message {id} of `{from}` was dropped: {reason}"
-                ));
-            }
-            "message-not-handed-over" => {
-                warn(format_args!(
-                    "message {} did not get out: {}",
-                    line.text("id"),
-                    line.text("reason")
-                ));
-            }
-            "message-routed" if is_idle_idea(line) => {
-                warn(format_args!(
-                    "the idea reached nobody: no role watches `{IDEA_LABEL}`"
-                ));
-            }
-            "writes-unclaimed" => {
-                for write in writes(line) {
-                    warn(format_args!(
-                        "{} no longer makes a write that it made before: {write}",
-                        name(line)
-                    ));
-                }
-            }
-            "writes-forgotten" => {
-                for write in writes(line) {
-                    warn(format_args!(
-                        "{} starts afresh and may make a write again that it made before: {write} (a resume with \
-                         `--calls reuse` is served the recorded response)",
-                        name(line)
-                    ));
-                }
-            }
+            "message-dropped"
+            | "message-not-handed-over"
+            | "message-routed"
+            | "writes-unclaimed"
+            | "writes-forgotten" => warn_of(line),
             _ if self.loudness == Loudness::Quiet => {}
+            _ => self.progress(line),
+        }
+    }
+
+    /// Reports an event that is not a warning.
+    fn progress(&mut self, line: &Line) {
+        match line.kind {
             "action-finished" => {
                 let output = line
                     .fields
@@ -190,6 +167,49 @@ impl Reporter {
             "{seconds:7.1}s  step {step:<3} {name}{gap} {mark}{}",
             preview(text, room)
         ));
+    }
+}
+
+/// Warns of a message that does not reach its recipients, or of writes that an attempt makes
+/// differently than before.
+fn warn_of(line: &Line) {
+    match line.kind {
+        "message-dropped" => {
+            let (id, from, reason) = (line.text("id"), line.text("from"), line.text("reason"));
+            warn(format_args!(
+                "message {id} of `{from}` was dropped: {reason}"
+            ));
+        }
+        "message-not-handed-over" => {
+            warn(format_args!(
+                "message {} did not get out: {}",
+                line.text("id"),
+                line.text("reason")
+            ));
+        }
+        "message-routed" if is_idle_idea(line) => {
+            warn(format_args!(
+                "the idea reached nobody: no role watches `{IDEA_LABEL}`"
+            ));
+        }
+        "writes-unclaimed" => {
+            for write in writes(line) {
+                warn(format_args!(
+                    "{} no longer makes a write that it made before: {write}",
+                    name(line)
+                ));
+            }
+        }
+        "writes-forgotten" => {
+            for write in writes(line) {
+                warn(format_args!(
+                    "{} starts afresh and may make a write again that it made before: {write} (a resume with \
+                     `--calls reuse` is served the recorded response)",
+                    name(line)
+                ));
+            }
+        }
+        _ => {}
     }
 }
 

@@ -110,13 +110,13 @@ async fn launch_and_run(args: RunArgs, shown: Option<Audience>) -> Result<u8, Fa
             return Ok(0);
         }
     };
-    live.listening_with(shown)
-        .into_iter()
-        .for_each(|audience| run.let_hear(audience));
+    if let Some(audience) = live.listening_with(shown) {
+        run.let_hear(audience);
+    }
     run.prepare(args.when_idle());
-    metrics
-        .into_iter()
-        .for_each(|metrics| run.count_in(metrics));
+    if let Some(metrics) = metrics {
+        run.count_in(metrics);
+    }
     if args.keep_alive && !args.quiet {
         tokio::spawn(tell_when_idle(run.motion(), run.path().to_owned()));
     }
@@ -141,7 +141,7 @@ fn spare_inputs(args: &RunArgs, storage: &Path) -> Result<(), Failure> {
     if args.record.is_none() && args.events.is_none() {
         return Ok(());
     }
-    let (team, _) = words(&args.words)?;
+    let team = Words::parse(&args.words)?.team;
     let team = team.or_else(|| args.recover_path.is_none().then(|| DEFAULT_TEAM.into()));
     let inputs = Inputs {
         team: team.as_deref(),
@@ -211,7 +211,7 @@ enum Launched {
 }
 
 fn launch(args: &RunArgs, storage: &Path, on_line: OnLine) -> Result<Launched, Failure> {
-    let (team, idea) = words(&args.words)?;
+    let words = Words::parse(&args.words)?;
     let overrides = Overrides {
         max_steps: args.max_steps,
         max_parallel: args.max_parallel,
@@ -221,57 +221,80 @@ fn launch(args: &RunArgs, storage: &Path, on_line: OnLine) -> Result<Launched, F
         components: args.component.clone(),
         ..Overrides::default()
     };
+    match &args.recover_path {
+        Some(path) => {
+            if words.idea.is_some() {
+                warn("the idea is ignored: a resume uses the saved one");
+            }
+            launch_saved(args, path, words.team.as_deref(), &overrides, on_line)
+        }
+        None => launch_new(args, storage, words, &overrides, on_line),
+    }
+}
+
+/// Resumes the team saved at `path`.
+fn launch_saved(
+    args: &RunArgs,
+    path: &PathBuf,
+    team: Option<&Path>,
+    overrides: &Overrides,
+    on_line: OnLine,
+) -> Result<Launched, Failure> {
     let mut progress = Progress::begin().only_warnings(args.quiet);
     let report = &mut |notice: Notice<'_>| progress.tell(notice);
-    if let Some(path) = &args.recover_path {
-        if idea.is_some() {
-            warn(format_args!(
-                "the idea is ignored: a resume uses the saved one"
-            ));
-        }
-        if args
-            .storage
-            .as_ref()
-            .is_some_and(|storage| follow_link(storage) != *path)
-        {
-            warn(format_args!(
-                "`--storage` is ignored: a resume goes on where the team is saved"
-            ));
-        }
-        let answers = args
-            .answer
-            .iter()
-            .map(|text| answer_of(text))
-            .collect::<Result<Vec<_>, _>>()?;
-        let checkpoint = args.checkpoint.clone().map(CheckpointId);
-        let what = Resume {
-            team: team.as_deref(),
-            saved_team_file: saved_team_file(args.trust),
-            answers: &answers,
-            calls: args.calls.into(),
-            strict: args.strict,
-            checkpoint: checkpoint.as_ref(),
-            in_doubt: &args.in_doubt,
-            when_idle: args.when_idle(),
-            ..Resume::new(path, &overrides)
-        };
-        let resumed = resume(what, report, on_line);
-        // This is reported even if the resume is refused, since the line that is named may be fixed
-        // already.
-        if team.is_none() && !args.quiet && is_mendable(&resumed) {
-            tell_mended(path, args.policy.as_deref());
-        }
-        return match resumed? {
-            Resumed::Goes(run, notes) => {
-                tell_notes(&notes, run.path());
-                Ok(Launched::Goes(run))
-            }
-            Resumed::Finished(stepper, notes) => {
-                tell_notes(&notes, path);
-                Ok(Launched::Finished(stepper, path.clone()))
-            }
-        };
+    if args
+        .storage
+        .as_ref()
+        .is_some_and(|storage| follow_link(storage) != *path)
+    {
+        warn("`--storage` is ignored: a resume goes on where the team is saved");
     }
+    let answers = args
+        .answer
+        .iter()
+        .map(|text| answer_of(text))
+        .collect::<Result<Vec<_>, _>>()?;
+    let checkpoint = args.checkpoint.clone().map(CheckpointId);
+    let what = Resume {
+        team,
+        saved_team_file: saved_team_file(args.trust),
+        answers: &answers,
+        calls: args.calls.into(),
+        strict: args.strict,
+        checkpoint: checkpoint.as_ref(),
+        in_doubt: &args.in_doubt,
+        when_idle: args.when_idle(),
+        ..Resume::new(path, overrides)
+    };
+    let resumed = resume(what, report, on_line);
+    // This is reported even if the resume is refused, since the line that is named may be fixed
+    // already.
+    if team.is_none() && !args.quiet && is_mendable(&resumed) {
+        tell_mended(path, args.policy.as_deref());
+    }
+    match resumed? {
+        Resumed::Goes(run, notes) => {
+            tell_notes(&notes, run.path());
+            Ok(Launched::Goes(run))
+        }
+        Resumed::Finished(stepper, notes) => {
+            tell_notes(&notes, path);
+            Ok(Launched::Finished(stepper, path.clone()))
+        }
+    }
+}
+
+/// Starts a team in `storage`.
+fn launch_new(
+    args: &RunArgs,
+    storage: &Path,
+    words: Words,
+    overrides: &Overrides,
+    on_line: OnLine,
+) -> Result<Launched, Failure> {
+    let mut progress = Progress::begin().only_warnings(args.quiet);
+    let report = &mut |notice: Notice<'_>| progress.tell(notice);
+    let Words { team, idea } = words;
     let default = || {
         Path::new(DEFAULT_TEAM)
             .exists()
@@ -292,7 +315,7 @@ fn launch(args: &RunArgs, storage: &Path, on_line: OnLine) -> Result<Launched, F
         idea,
         replace,
         calls: args.calls.into(),
-        ..Start::new(&team, storage, &overrides)
+        ..Start::new(&team, storage, overrides)
     };
     let started = start(what, report, on_line)?;
     if let Some(aside) = started.moved_to {
@@ -353,10 +376,9 @@ pub(super) fn tell_notes(notes: &Notes, path: &Path) {
             "the idea was never sent, and nobody has mail; send it: `strata-host send {path} --cause {IDEA_LABEL} IDEA`"
         ));
     }
-    notes
-        .writes
-        .iter()
-        .for_each(|line| warn(format_args!("{line}")));
+    for write in &notes.writes {
+        warn(write);
+    }
 }
 
 /// Returns whether an idea looks like the name of a file.
@@ -375,32 +397,44 @@ fn not_a_team(idea: &str) -> String {
     format!("`{idea}` does not end in `.toml`, so it was taken as the idea")
 }
 
-/// Separates the team file and the idea on the command line.
-fn words(words: &[String]) -> Result<(Option<PathBuf>, Option<String>), Failure> {
-    let (mut teams, mut ideas): (Vec<_>, Vec<_>) = words
-        .iter()
-        .cloned()
-        .partition(|word| word.ends_with(".toml"));
-    // An idea may end in the name of a file, too.
-    if ideas.is_empty() && teams.len() > 1 {
-        ideas.extend(teams.pop_if(|last| last.contains(char::is_whitespace)));
-    }
-    if teams.len() > 1 || ideas.len() > 1 {
-        let what = match teams.as_slice() {
-            [one, two, ..] => {
-                format!("two team files were given, `{one}` and `{two}`; a run has one")
+/// What the positional arguments of the command line name.
+struct Words {
+    team: Option<PathBuf>,
+    idea: Option<String>,
+}
+
+impl Words {
+    /// Separates the team file from the idea.
+    fn parse(words: &[String]) -> Result<Self, Failure> {
+        let (mut teams, mut ideas) = (Vec::new(), Vec::new());
+        for word in words {
+            if word.ends_with(".toml") {
+                teams.push(word.clone());
+            } else {
+                ideas.push(word.clone());
             }
-            _ => match ideas.iter().find(|idea| is_file(idea)) {
-                Some(idea) => format!("two ideas were given; {}", not_a_team(idea)),
-                None => "two ideas were given; put an idea of several words in quotes".into(),
-            },
-        };
-        return Err(Failure::usage(what));
+        }
+        // An idea may end in the name of a file, too.
+        if ideas.is_empty() && teams.len() > 1 {
+            ideas.extend(teams.pop_if(|last| last.contains(char::is_whitespace)));
+        }
+        if teams.len() > 1 || ideas.len() > 1 {
+            let what = match teams.as_slice() {
+                [one, two, ..] => {
+                    format!("two team files were given, `{one}` and `{two}`; a run has one")
+                }
+                _ => match ideas.iter().find(|idea| is_file(idea)) {
+                    Some(idea) => format!("two ideas were given; {}", not_a_team(idea)),
+                    None => "two ideas were given; put an idea of several words in quotes".into(),
+                },
+            };
+            return Err(Failure::usage(what));
+        }
+        Ok(Self {
+            team: teams.into_iter().next().map(PathBuf::from),
+            idea: ideas.into_iter().next(),
+        })
     }
-    Ok((
-        teams.into_iter().next().map(PathBuf::from),
-        ideas.into_iter().next(),
-    ))
 }
 
 /// Receives public events.
@@ -428,7 +462,7 @@ pub(super) fn listener(
 impl RunArgs {
     /// Returns the directory where the run is, or will be, saved.
     fn storage(&self) -> Result<PathBuf, Failure> {
-        let (team, _) = words(&self.words)?;
+        let team = Words::parse(&self.words)?.team;
         let by_name = || storage_by_name(team.as_deref().unwrap_or(Path::new(DEFAULT_TEAM)));
         // A resume names its own directory.
         Ok(self

@@ -20,7 +20,11 @@ pub(super) fn audience() -> Audience {
             role: role.to_owned(),
             begun: String::new(),
         });
-        let hear = move |heard: Heard<'_>| reply.0.hear(heard).into_iter().for_each(note);
+        let hear = move |heard: Heard<'_>| {
+            for line in reply.0.hear(heard) {
+                note(line);
+            }
+        };
         (kind == HostCallKind::Llm).then(|| Box::new(hear) as Listener)
     })
 }
@@ -30,7 +34,9 @@ struct Shown(Lines);
 
 impl Drop for Shown {
     fn drop(&mut self) {
-        self.0.rest().into_iter().for_each(note);
+        if let Some(line) = self.0.rest() {
+            note(line);
+        }
     }
 }
 

@@ -18,35 +18,8 @@ use crate::suggest::meant;
 const MOST_BYTES: u64 = 16 << 20;
 
 pub(super) fn send(args: SendArgs) -> Result<u8, Failure> {
-    if args.cause.is_empty() {
-        return Err(Failure::usage(
-            "`--cause` is empty: say under which label the message is heard",
-        ));
-    }
-    for (flag, name) in args
-        .to
-        .iter()
-        .map(|name| ("--to", name))
-        .chain([("--cause", &args.cause)])
-    {
-        if let Some(unfit) = unfit_for_name(name) {
-            let code = u32::from(unfit);
-            return Err(Failure::usage(format!(
-                "`{flag}` holds U+{code:04X}, a character that is not seen; leave it out"
-            )));
-        }
-    }
-    let content = match args.content.as_str() {
-        "-" => std::io::read_to_string(std::io::stdin().take(MOST_BYTES + 1))
-            .map_err(|error| Failure::usage(format!("cannot read the text from stdin: {error}")))?,
-        _ => args.content,
-    };
-    if content.len() as u64 > MOST_BYTES {
-        let hint = "put it into a file that is granted to the action, and send its name";
-        return Err(Failure::usage(format!(
-            "the text has more than 16 MiB; {hint}"
-        )));
-    }
+    check_names(&args)?;
+    let content = content(args.content)?;
     // The id is assigned where the message is recorded.
     let mut message = Message::of_user("".into(), content, args.cause);
     if !args.to.is_empty() {
@@ -93,6 +66,45 @@ pub(super) fn send(args: SendArgs) -> Result<u8, Failure> {
         ));
     }
     Ok(0)
+}
+
+/// Fails if the label or the name of a recipient is not usable.
+fn check_names(args: &SendArgs) -> Result<(), Failure> {
+    if args.cause.is_empty() {
+        return Err(Failure::usage(
+            "`--cause` is empty: say under which label the message is heard",
+        ));
+    }
+    for (flag, name) in args
+        .to
+        .iter()
+        .map(|name| ("--to", name))
+        .chain([("--cause", &args.cause)])
+    {
+        if let Some(unfit) = unfit_for_name(name) {
+            let code = u32::from(unfit);
+            return Err(Failure::usage(format!(
+                "`{flag}` holds U+{code:04X}, a character that is not seen; leave it out"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the message's content, which is read from stdin if `text` is `-`.
+fn content(text: String) -> Result<String, Failure> {
+    let content = match text.as_str() {
+        "-" => std::io::read_to_string(std::io::stdin().take(MOST_BYTES + 1))
+            .map_err(|error| Failure::usage(format!("cannot read the text from stdin: {error}")))?,
+        _ => text,
+    };
+    if content.len() as u64 > MOST_BYTES {
+        let hint = "put it into a file that is granted to the action, and send its name";
+        return Err(Failure::usage(format!(
+            "the text has more than 16 MiB; {hint}"
+        )));
+    }
+    Ok(content)
 }
 
 /// Returns the names to which messages may be sent; none if the storage cannot be read.

@@ -45,10 +45,9 @@ pub(super) fn open(args: &ShelfArgs) -> Result<Shelf, SkillError> {
 
 fn tell(removed: &Removed) {
     note(format_args!("`{}` is no longer on the shelf", removed.name));
-    removed
-        .damaged
-        .iter()
-        .for_each(|error| warn(format_args!("{error}")));
+    for error in &removed.damaged {
+        warn(error);
+    }
     if !removed.damaged.is_empty() {
         let meanwhile =
             "until then all components stay, since a damaged skill may need any of them";
@@ -85,10 +84,9 @@ fn add(components: &[PathBuf], shelf: &Shelf) -> Result<u8, Failure> {
 
 /// Lists skills; `none` is the note if there are none.
 fn list(listing: Listing, json: bool, none: &str) -> Result<u8, Failure> {
-    listing
-        .damaged
-        .iter()
-        .for_each(|error| warn(format_args!("{error}")));
+    for error in &listing.damaged {
+        warn(error);
+    }
     if json {
         show_document(&Value::Array(listing.skills.iter().map(json_of).collect()))?;
         return Ok(0);

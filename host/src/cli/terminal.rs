@@ -182,7 +182,9 @@ pub(super) fn show_line(line: &str) {
 
 /// Prints a text of any number of lines for people to stdout.
 pub(super) fn show_text(text: &str) {
-    text.split('\n').for_each(show_line);
+    for line in text.split('\n') {
+        show_line(line);
+    }
 }
 
 /// Returns whether writing to stdout has failed.

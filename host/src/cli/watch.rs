@@ -178,9 +178,9 @@ mod tests {
                 "{team}watch = [\"UserRequirement\"]\n[[role.action]]\nname = \"a\"\nscript = \"{script}\"\n"
             )
         };
-        ["one.js", "two.js"]
-            .iter()
-            .for_each(|name| fs::write(home.path().join(name), "").unwrap());
+        for name in ["one.js", "two.js"] {
+            fs::write(home.path().join(name), "").unwrap();
+        }
         fs::write(&team, of("one.js")).unwrap();
         let mut watch = Watch::of(&team, false);
         assert_eq!(watch.count(), 2);

@@ -206,7 +206,7 @@ impl Journal {
         }
         self.store.append(&self.staged, durability)?;
         if let (Some(metrics), Some(timed)) = (&self.metrics, timed) {
-            metrics.committed(&self.staged, &self.stepper, (timed.elapsed(), durability));
+            metrics.committed(&self.staged, &self.stepper, timed.elapsed(), durability);
         }
         // It is recorded, and is not staged any more.
         let mut recorded = std::mem::take(&mut self.staged);

@@ -1,4 +1,4 @@
-//! Serves `/metrics`, and nothing else. Whoever asks slowly or too much is not waited for.
+//! An HTTP server for `/metrics` only. Slow clients and large requests are rejected.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,18 +10,19 @@ use tokio::sync::Semaphore;
 
 use super::Metrics;
 
-/// Who is answered at once. Others wait with the kernel: there is one collector, perhaps two.
+/// The maximum number of concurrent clients. Further ones wait in the kernel's queue; usually there
+/// are one or two collectors.
 const MAX_CLIENTS: usize = 64;
-/// The head of a request. Collectors need a few hundred bytes.
+/// The maximum size of a request head in bytes. Collectors send a few hundred.
 const MAX_HEAD: usize = 8 << 10;
-/// What ends a head.
+/// Terminates a head.
 const END: &str = "\r\n\r\n";
-/// The time for a whole exchange.
+/// The maximum duration of an exchange.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The pause after the kernel had no connection to give, since it has no descriptors left, say.
+/// The pause after a failed accept, for example because no file descriptor is left.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Serves from now on, until the runtime ends; the address that is listened on.
+/// Starts the server, which runs until the runtime ends. Returns the address that it listens on.
 pub async fn serve(address: SocketAddr, metrics: Arc<Metrics>) -> std::io::Result<SocketAddr> {
     let listener = TcpListener::bind(address).await?;
     let bound = listener.local_addr()?;
@@ -32,7 +33,7 @@ pub async fn serve(address: SocketAddr, metrics: Arc<Metrics>) -> std::io::Resul
                 Ok((stream, _)) => {
                     let metrics = metrics.clone();
                     tokio::spawn(async move {
-                        // A client that goes away or is slow is its own trouble.
+                        // An exchange that fails or takes too long concerns only its client.
                         let _ = tokio::time::timeout(PATIENCE, exchange(stream, &metrics)).await;
                         drop(place);
                     });
@@ -90,7 +91,7 @@ fn answer(head: &[u8], metrics: &Metrics) -> String {
     }
 }
 
-/// The answer to who wants to know what there is, and not to have it.
+/// Returns the response to a HEAD request: the head of the response to GET.
 fn head_of(mut answer: String) -> String {
     answer.truncate(answer.find(END).map_or(answer.len(), |at| at + END.len()));
     answer

@@ -1,19 +1,21 @@
-//! What was counted, in the text format of Prometheus (version 0.0.4): names, units and types as it recommends.
+//! Writes metrics in the text format of Prometheus (version 0.0.4), with names, units and types as
+//! it recommends.
 
 use std::fmt::{Display, Write};
 
 use super::{ATTEMPT_SECONDS, COMMIT_SECONDS, Counts, Histogram, OTHER};
 
-/// A label with its value.
+/// The name of a label and its value.
 type Label<'a> = (&'a str, &'a str);
 
 impl Counts {
-    /// All of it.
+    /// Returns all metrics.
     pub(super) fn text(&self) -> String {
         let mut out = Writer(String::new());
         self.run_text(&mut out);
         self.work_text(&mut out);
         self.world_text(&mut out);
+        self.messages_text(&mut out);
         self.store_text(&mut out);
         out.0
     }
@@ -95,7 +97,8 @@ impl Counts {
         out.histogram(
             "strata_action_duration_seconds",
             &[],
-            (&ATTEMPT_SECONDS, &self.durations),
+            &ATTEMPT_SECONDS,
+            &self.durations,
         );
     }
 
@@ -139,6 +142,9 @@ impl Counts {
             "What calls had cost that the journal served again.",
         );
         out.sample("strata_saved_dollars_total", &[], self.saved.dollars());
+    }
+
+    fn messages_text(&self, out: &mut Writer) {
         out.family(
             "strata_messages_total",
             "counter",
@@ -185,7 +191,8 @@ impl Counts {
             out.histogram(
                 "strata_commit_duration_seconds",
                 &labels,
-                (&COMMIT_SECONDS, commits),
+                &COMMIT_SECONDS,
+                commits,
             );
         }
     }
@@ -216,12 +223,7 @@ impl Writer {
         self.put(format_args!("{name}{labels} {value}"));
     }
 
-    fn histogram(
-        &mut self,
-        name: &str,
-        labels: &[Label<'_>],
-        (ends, histogram): (&[f64], &Histogram),
-    ) {
+    fn histogram(&mut self, name: &str, labels: &[Label<'_>], ends: &[f64], histogram: &Histogram) {
         let mut below = 0;
         for (class, end) in ends.iter().enumerate() {
             below += histogram.classes.get(class).copied().unwrap_or_default();
@@ -242,7 +244,7 @@ impl Writer {
     }
 }
 
-/// A value between its quotes.
+/// Escapes a label value.
 fn escape(value: &str) -> String {
     value
         .replace('\\', "\\\\")
@@ -268,10 +270,10 @@ mod tests {
     #[test]
     fn classes_of_a_histogram_hold_all_below() {
         let (mut out, mut histogram) = (Writer(String::new()), Histogram::default());
-        [0.5, 1.0, 1.5, 99.0]
-            .iter()
-            .for_each(|value| histogram.observe(&[1.0, 2.0], *value));
-        out.histogram("h", &[("a", "b")], (&[1.0, 2.0], &histogram));
+        for value in [0.5, 1.0, 1.5, 99.0] {
+            histogram.observe(&[1.0, 2.0], value);
+        }
+        out.histogram("h", &[("a", "b")], &[1.0, 2.0], &histogram);
         let expected = "h_bucket{a=\"b\",le=\"1\"} 2\nh_bucket{a=\"b\",le=\"2\"} 3\nh_bucket{a=\"b\",le=\"+Inf\"} 4\n\
                         h_sum{a=\"b\"} 102\nh_count{a=\"b\"} 4\n";
         assert_eq!(out.0, expected);

@@ -1,12 +1,13 @@
-//! How many lines an event is told in, without telling it: events are numbered as they happen, and told only where
-//! somebody listens. What is told at all is decided here, for the narrator too.
+//! Counts the public events of a recorded event without creating them: all events are numbered when
+//! they are recorded, but converted only if there is a listener. The predicates here decide which
+//! public events there are, and the narrator uses them too.
 
 use strata_core::event::{Event, HostCallKind, Released, Routed, Work};
 use strata_core::host_call::HostCall;
 
 use crate::gateway::START;
 
-/// How many lines `Narrator::tell` makes of an event.
+/// Returns how many public events `Narrator::tell` creates for an event.
 pub fn count(event: &Event) -> u32 {
     let lines = match event {
         Event::RunStarted { routed, .. } => 1 + of_routed(routed),
@@ -51,32 +52,28 @@ pub fn count(event: &Event) -> u32 {
     lines as u32
 }
 
-/// Whether some work chooses what to do, which is not told as an action.
+/// Returns whether the work is a choice of the next action, which is not reported as an action.
 pub(super) fn is_choice(work: Work) -> bool {
     matches!(work, Work::Think { .. })
 }
 
-/// Whether a call only holds when an attempt began.
+/// Returns whether a host call only records when an attempt started.
 pub(super) fn is_start(call: &HostCall) -> bool {
     call.kind == HostCallKind::Clock && call.request == START
 }
 
-/// Whether a message is told as routed.
+/// Returns whether a message is reported as routed.
 pub fn is_routed(routed: &Routed) -> bool {
     routed.dropped.is_none() && is_sent(routed)
 }
 
-/// Whether a message that was not dropped is told as sent: nobody may hear it, but not if it went to the dead alone.
-pub(super) fn is_sent(
-    Routed {
-        to,
-        joins,
-        outside,
-        dead,
-        ..
-    }: &Routed,
-) -> bool {
-    !to.is_empty() || !joins.is_empty() || !outside.is_empty() || dead.is_empty()
+/// Returns whether a message that was not dropped is reported as sent. It is if nobody receives it,
+/// but not if all of its recipients are dead letters.
+pub(super) fn is_sent(routed: &Routed) -> bool {
+    !routed.to.is_empty()
+        || !routed.joins.is_empty()
+        || !routed.outside.is_empty()
+        || routed.dead.is_empty()
 }
 
 fn of_routed(routed: &Routed) -> usize {

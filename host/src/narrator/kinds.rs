@@ -1,45 +1,45 @@
-//! The kinds of public lines, with their fields: what the reference of the documentation is made from, and what every
-//! line that is told is held against while tests run.
+//! The kinds of public events and their fields. The reference in the documentation is generated
+//! from this list, and debug builds check every public event against it.
 
 use serde_json::{Map, Value};
 
-/// A kind of line.
+/// A kind of public event.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
-    /// Its name.
+    /// The kind's name.
     pub name: &'static str,
-    /// When it is told.
+    /// When it occurs.
     pub about: &'static str,
     of: Of,
     own: &'static [Field],
 }
 
-/// What a kind of line is about.
+/// What an event is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Of {
-    /// The team, or something in it that is no call.
+    /// The team, or a part of it that is not a call.
     Team,
-    /// A call of an action: step, role, index and action are told.
+    /// A call of an action: the event has the fields `step`, `role`, `index` and `action`.
     Call,
 }
 
-/// A field of a line.
+/// A field of an event.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
-    /// Its name.
+    /// The field's name.
     pub name: &'static str,
-    /// What it holds.
+    /// The meaning of its value.
     pub about: &'static str,
-    /// Whether every line of its kind has it.
+    /// Whether every event of the kind has it.
     pub presence: Presence,
 }
 
-/// Whether a field is there.
+/// Whether a field is present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
-    /// In every line of its kind.
+    /// In every event of the kind.
     Always,
-    /// Where there is something to tell.
+    /// Only if it has a value.
     Sometimes,
 }
 
@@ -102,10 +102,10 @@ const PARENT: Field = field(
 const REQUEST: Field = field("request", "the request");
 const WRITES: Field = field("writes", "the writes, as `METHOD URL`");
 
-/// What every line about a call has.
+/// The fields of every event about a call.
 const CALL: [Field; 4] = [STEP, ROLE, INDEX, ACTION];
 
-/// All kinds, in the order in which a run may tell them.
+/// All kinds, roughly in the order in which they occur in a run.
 pub const KINDS: &[Kind] = &[
     team(
         "run-started",
@@ -349,14 +349,15 @@ pub const KINDS: &[Kind] = &[
 ];
 
 impl Kind {
-    /// Its fields. All lines have `n`, `time` and `kind` before them.
+    /// Returns the fields other than `n`, `time` and `kind`, which every event has.
     pub fn fields(&self) -> impl Iterator<Item = &Field> {
         let shared: &[Field] = if self.of == Of::Call { &CALL } else { &[] };
         shared.iter().chain(self.own)
     }
 }
 
-/// Whether there is such a line: of a kind that is listed, with its fields and no others.
+/// Returns whether an event matches the list: its kind is listed, it has all required fields, and
+/// it has no others.
 pub(super) fn fits(kind: &str, fields: &Map<String, Value>) -> bool {
     let Some(kind) = KINDS.iter().find(|listed| listed.name == kind) else {
         return false;

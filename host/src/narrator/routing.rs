@@ -1,4 +1,4 @@
-//! What is told of messages on their way, and of joins.
+//! Converts the events about messages being routed and joins being released.
 
 use serde_json::json;
 use strata_core::event::{Released, Routed};
@@ -27,48 +27,45 @@ impl Narrator {
             }
             told.push(("message-routed", fields));
         }
-        told.extend(
-            routed
-                .joins
-                .iter()
-                .map(|join| self.buffered(*join, from, id)),
-        );
-        told.extend(routed.dead.iter().map(|to| {
+        for join in &routed.joins {
+            told.push(self.buffered(*join, from, id));
+        }
+        for to in &routed.dead {
             let reason = if self.shape.joins.iter().any(|join| join.id == *to) {
                 "the join does not wait for its sender"
             } else {
                 "the team has no such role, alias, group or join"
             };
-            (
+            told.push((
                 "dead-letter",
                 json!({ "id": id, "to": to, "reason": reason }),
-            )
-        }));
+            ));
+        }
         told
     }
 
     pub(super) fn released(&self, released: &[Released]) -> Vec<Told> {
-        let tell = |Released {
-                        join,
-                        messages,
-                        to,
-                        into,
-                    }: &Released| {
+        let mut told = Vec::new();
+        for Released {
+            join,
+            messages,
+            to,
+            into,
+        } in released
+        {
             let ids: Vec<&str> = messages.iter().map(|(_, id)| id.0.as_str()).collect();
             let to = self.receivers(to, into.as_slice());
-            let fields = json!({ "join": self.join(*join), "messages": ids, "to": to });
-            let on = into.iter().flat_map(|next| {
-                messages
-                    .iter()
-                    .map(|(from, id)| (*next, self.role(*from), &id.0))
-            });
-            let on = on.map(|(next, from, id)| self.buffered(next, from, id));
-            [("join-released", fields)]
-                .into_iter()
-                .chain(on)
-                .collect::<Vec<_>>()
-        };
-        released.iter().flat_map(tell).collect()
+            told.push((
+                "join-released",
+                json!({ "join": self.join(*join), "messages": ids, "to": to }),
+            ));
+            if let Some(next) = into {
+                for (from, id) in messages {
+                    told.push(self.buffered(*next, self.role(*from), &id.0));
+                }
+            }
+        }
+        told
     }
 
     fn buffered(&self, join: JoinId, from: &str, id: &str) -> Told {
@@ -78,7 +75,7 @@ impl Narrator {
         )
     }
 
-    /// The names of roles, then those of joins.
+    /// Returns the names of roles, followed by those of joins.
     fn receivers(&self, roles: &[RoleId], joins: &[JoinId]) -> Vec<&str> {
         roles
             .iter()

@@ -1,5 +1,5 @@
-//! How batches of spans reach a collector. The exporter's thread has a runtime of its own here, so that it neither needs
-//! that of a run nor outlives it.
+//! The HTTP client that sends batches of spans to a collector. It has a runtime of its own on the
+//! exporter's thread, so that it neither depends on a run's runtime nor outlives it.
 
 use std::env;
 use std::fmt;
@@ -13,14 +13,14 @@ use tokio::runtime::Runtime;
 use crate::services::client::builder;
 use crate::services::endpoint::without_secrets;
 
-/// The variables that say how long an export may take, in milliseconds, the more special one first.
+/// The variables that set the timeout of an export in milliseconds; the first that is set counts.
 const TIMEOUTS: [&str; 2] = [
     "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT",
     "OTEL_EXPORTER_OTLP_TIMEOUT",
 ];
-/// How long it may take where none is set.
+/// The timeout if none is set.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// What is read of an answer; it says at most what was refused.
+/// The maximum number of bytes read of a response. It contains at most what was rejected.
 const ANSWER_BYTES: usize = 64 << 10;
 
 /// Sends batches.
@@ -28,7 +28,7 @@ pub(super) struct Client {
     http: reqwest::Client,
     runtime: Runtime,
     endpoint: String,
-    /// Whether it was told already that this does not work.
+    /// Whether a failure was reported already.
     told: AtomicBool,
 }
 
@@ -79,7 +79,7 @@ impl Client {
         Ok(Response::builder().status(status).body(body.into())?)
     }
 
-    /// Says once that it does not work.
+    /// Warns of the first failure only.
     fn tell(&self, why: &str) {
         if !self.told.swap(true, Ordering::Relaxed) {
             let endpoint = without_secrets(&self.endpoint.to_string());
@@ -89,7 +89,7 @@ impl Client {
 }
 
 impl HttpClient for Client {
-    // What `async_trait` makes of the trait's function.
+    // The signature that `async_trait` generates for the trait's function.
     fn send_bytes<'a, 'b>(
         &'a self,
         request: Request<Bytes>,
@@ -98,7 +98,7 @@ impl HttpClient for Client {
         'a: 'b,
         Self: 'b,
     {
-        // On the exporter's thread, which may wait.
+        // This runs on the exporter's thread, which may block.
         let result = self.runtime.block_on(self.exchange(request));
         if let Err(error) = &result {
             let mut deepest: &dyn std::error::Error = error.as_ref();

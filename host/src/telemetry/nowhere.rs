@@ -1,29 +1,29 @@
-//! What stands for the export where the program is built without it.
+//! Replaces the exporter if the program is built without the feature `telemetry`.
 
 use strata_core::id::RunId;
 use tracing::{Span, Subscriber};
 use tracing_subscriber::layer::{Identity, Layer};
 
-/// No export.
+/// An exporter that does nothing.
 #[derive(Default)]
 pub struct Exporting;
 
 impl Exporting {
-    /// There is none to begin.
+    /// Does nothing.
     pub fn begin() -> Result<Self, String> {
         Ok(Self)
     }
 
-    /// Nothing is handed to it.
+    /// Returns `None`, since nothing is exported.
     pub fn layer<S: Subscriber>(&self) -> Option<impl Layer<S> + use<S>> {
         None::<Identity>
     }
 
-    /// Nothing is left to hand over.
+    /// Does nothing.
     pub fn finish(self) {}
 }
 
-/// The span of a run.
+/// Creates the span of a run.
 pub(crate) fn of_run(_: &RunId, make: impl FnOnce() -> Span) -> Span {
     make()
 }

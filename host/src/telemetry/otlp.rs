@@ -1,7 +1,8 @@
-//! Spans to a collector, over OTLP (HTTP, protobuf). All settings are the usual variables of OpenTelemetry.
+//! Exports spans over OTLP (HTTP with protobuf). All settings are the standard environment
+//! variables of OpenTelemetry.
 //!
-//! A thread of its own exports in batches; what it cannot keep up with is dropped. Nothing that happens there, and no
-//! collector that is away, slow or broken, holds a run up or fails it.
+//! A separate thread exports in batches; spans that exceed its capacity are dropped. A collector
+//! that is unreachable, slow or faulty neither delays a run nor makes it fail.
 
 use std::cell::Cell;
 use std::env;
@@ -23,30 +24,34 @@ use super::client::Client;
 use crate::services::endpoint::without_secrets;
 use crate::sha256::sha256;
 
-/// The variables that name a collector. Without one nothing is exported.
+/// The variables that name a collector. If none is set, nothing is exported.
 const ENDPOINTS: [&str; 2] = [
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
     "OTEL_EXPORTER_OTLP_ENDPOINT",
 ];
-/// The variables that name a protocol, the more special one first.
+/// The variables that select a protocol; the first that is set counts.
 const PROTOCOLS: [&str; 2] = [
     "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
     "OTEL_EXPORTER_OTLP_PROTOCOL",
 ];
-/// How long the end of the program waits for the last spans to be taken.
+/// How long the end of the program waits for the last spans to be exported.
 const LAST_CALL: Duration = Duration::from_secs(2);
 
 thread_local! {
-    /// The trace of the run whose span is being made on this thread.
+    /// The trace id for the span that is being created on this thread.
     static TRACE: Cell<Option<TraceId>> = const { Cell::new(None) };
 }
 
-/// An export that goes on until it is told that there is no more; without a collector it is none.
+/// A running export, which must be finished with `finish`; without a collector, it does nothing.
 #[derive(Default)]
 pub struct Exporting(Option<SdkTracerProvider>);
 
 impl Exporting {
-    /// Begins to export, where the operator names a collector. Says why one cannot be used.
+    /// Starts exporting if the operator names a collector.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason why the collector cannot be used.
     pub fn begin() -> Result<Self, String> {
         let Some(endpoint) = ENDPOINTS
             .iter()
@@ -85,7 +90,7 @@ impl Exporting {
         Ok(Self(Some(provider.with_resource(resource()).build())))
     }
 
-    /// What hands spans to it.
+    /// Returns the layer that passes spans to the exporter.
     pub fn layer<S>(&self) -> Option<impl Layer<S> + use<S>>
     where
         S: Subscriber + for<'a> LookupSpan<'a>,
@@ -100,7 +105,7 @@ impl Exporting {
         Some(layer.with_filter(filter_fn(concerns_runs)))
     }
 
-    /// Hands over what is left. Spans that are open are not among it.
+    /// Exports the remaining spans. Spans that are still open are not exported.
     pub fn finish(self) {
         if let Some(Err(error)) = self
             .0
@@ -111,7 +116,7 @@ impl Exporting {
     }
 }
 
-/// A variable that is set to something.
+/// Returns the value of an environment variable that is set and not blank.
 fn set(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.trim().is_empty())
 }
@@ -121,7 +126,8 @@ fn wanted() -> bool {
     !off && set("OTEL_TRACES_EXPORTER").is_none_or(|exporter| exporter != "none")
 }
 
-/// Who exports. The variables outweigh our own name.
+/// Returns the resource that identifies this program. The standard variables take precedence over
+/// its own name.
 fn resource() -> Resource {
     let named = set("OTEL_SERVICE_NAME").is_some()
         || set("OTEL_RESOURCE_ATTRIBUTES")
@@ -140,24 +146,24 @@ fn resource() -> Resource {
         .build()
 }
 
-/// Spans of runs, and what is logged in them.
+/// Returns whether this is a span of a run or a log record that belongs to one.
 fn concerns_runs(metadata: &Metadata<'_>) -> bool {
     let ours = metadata.target() == SPANS
         || (metadata.is_event() && metadata.target().starts_with("strata_host"));
     ours && *metadata.level() <= Level::INFO
 }
 
-/// Makes the span of a run, in the trace of that run: resumes, whenever and wherever they are, go on with it.
+/// Creates the span of a run within the run's trace. All resumes of a run share the trace.
 pub(crate) fn of_run(run: &RunId, make: impl FnOnce() -> Span) -> Span {
     TRACE.set(Some(trace_of(run)));
     let span = make();
-    // Only now it gets its ids.
+    // The span receives its ids only when its context is requested.
     let _ = span.context();
     TRACE.set(None);
     span
 }
 
-/// The trace of a run: the beginning of the SHA-256 of its name.
+/// Returns the trace id of a run: the first bytes of the SHA-256 of its run id.
 fn trace_of(run: &RunId) -> TraceId {
     let digest = sha256(&run.0);
     let mut bytes = [0; 16];
@@ -165,7 +171,7 @@ fn trace_of(run: &RunId) -> TraceId {
     TraceId::from_bytes(bytes)
 }
 
-/// Ids: of traces by their runs, of spans at random.
+/// Generates trace ids from run ids, and span ids at random.
 #[derive(Debug, Default)]
 struct Ids(RandomIdGenerator);
 

@@ -1,4 +1,4 @@
-//! What `fork`, `diff` and `prune` take.
+//! The arguments of `fork`, `diff` and `prune`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What `replay` takes.
+//! The arguments of `replay`.
 
 use std::path::PathBuf;
 

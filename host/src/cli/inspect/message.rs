@@ -43,7 +43,8 @@ pub(super) fn show(stepper: &Stepper, id: &str) -> Result<(), Failure> {
     }
     if let Some(instruct) = &message.instruct {
         let pretty = serde_json::to_string_pretty(&instruct.value.value());
-        ["", "data"].into_iter().for_each(show_line);
+        show_line("");
+        show_line("data");
         show_text(&pretty.unwrap_or_default());
     }
     show_line("");

@@ -37,6 +37,8 @@ impl Table {
 
     /// Prints the table to stdout.
     pub(super) fn print(&self) {
-        self.0.lines().for_each(|line| show_line(line.trim_end()));
+        for line in self.0.lines() {
+            show_line(line.trim_end());
+        }
     }
 }
