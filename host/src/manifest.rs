@@ -1,7 +1,9 @@
-//! The team file: read, checked, and turned into a team and its plugins. Nothing is run here and no component is opened.
+//! Reads and checks a team file (`team.toml`), and turns it into a [`Definition`]: the team and its
+//! plugins. Nothing is run here, and no component is opened.
 //!
-//! Three stages, a module each: `authored` (every key, typed, with its place and default), `check` (names, targets,
-//! modes, conditions) and what comes of it, a `Definition`. All problems of a file are shown at once.
+//! There are three stages, each in its own module: `authored` reads every key with its type,
+//! default and position; `check` resolves names and checks targets, modes and conditions; the
+//! result is a `Definition`. All problems of a file are reported at once.
 
 mod advice;
 mod authored;
@@ -22,7 +24,6 @@ pub mod policy;
 pub mod schema;
 mod skill;
 mod table;
-mod trust;
 pub(crate) mod units;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,61 +56,64 @@ use crate::services::variables::Variables;
 use crate::tidy::tidy;
 use crate::trust::signature::Keys;
 
-/// Team files are written by hand; a larger file is another file.
+/// The largest team file that is read. Team files are written by hand, so a larger file is most
+/// likely something else.
 const MAX_FILE_BYTES: usize = 4 << 20;
 
 /// A team with everything that is needed to run it.
 #[derive(Clone, Debug)]
 pub struct Definition {
-    /// The text it was read from.
+    /// The text that the team was read from.
     pub source: Arc<Source>,
     /// The team.
     pub team: Team,
-    /// What the team is asked to do, where the file says so.
+    /// The idea, that is, the task that the team is given, if the file contains one.
     pub idea: Option<String>,
-    /// The plugins, by their place in the team. Each action has one, and each role that thinks with a component.
+    /// The plugins by their slot. Each action has one, and so does each role whose `think` is a
+    /// component.
     pub plugins: BTreeMap<Slot, Plugin>,
     /// The team's language model.
     pub llm: Option<Config>,
-    /// Where messages for names outside of the team go.
+    /// Where messages go that are addressed to names outside of the team.
     pub external: Option<External>,
-    /// Whose components are loaded.
+    /// The keys with which components must be signed. Empty if any component may be loaded.
     pub trust: Keys,
-    /// How what happens is kept.
+    /// How the run is persisted.
     pub run: RunConfig,
-    /// Where the variables are looked up that the file names.
+    /// Where the environment variables that the file names are looked up.
     pub(crate) variables: Variables,
-    /// Whether the file says what may be spent, be it without a cap.
+    /// Whether the file sets `investment`, even if it is zero, which means no limit.
     pub(crate) says_budget: bool,
     places: BTreeMap<Slot, Place>,
     modes: Vec<Range<usize>>,
-    /// Where it is said how the outside is reached.
+    /// The span of `[env.external]`.
     beyond: Option<Range<usize>>,
     given: BTreeMap<Slot, Given>,
-    /// The files that it is read with: schemas, replies of a model. Components are not among them.
+    /// The files that are read together with the team file: schemas and scripted model replies.
+    /// Components are not among them.
     files: BTreeSet<PathBuf>,
-    /// What the operators' policies took away.
+    /// What the operators' policies reduced or removed.
     cuts: Vec<Cut>,
-    /// What may be spent at most, by those policies, and the name of the one that says so.
+    /// The lowest budget that those policies allow, and the name of the policy that sets it.
     most: Option<(Usd, String)>,
 }
 
-/// How what happens is kept. The rest of `[run]` is in the team's policy.
+/// How a run is persisted. The other keys of `[run]` are in the team's policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunConfig {
     /// What saved work survives.
     pub durability: Durability,
-    /// How many checkpoints are kept; none for all.
+    /// How many checkpoints are kept; `None` keeps all of them.
     pub checkpoints_kept: Option<u32>,
 }
 
 /// What saved work survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// A loss of power.
+    /// Saved work survives a loss of power.
     #[default]
     Full,
-    /// The end of the process, however sudden.
+    /// Saved work survives the end of the process, even if it is killed, but not a loss of power.
     Process,
 }
 
@@ -119,12 +123,13 @@ impl Definition {
         Self::of(read_source(path, "team")?, Beside::Looked)
     }
 
-    /// The same of a team that is only looked at: the files that are named need not be there.
+    /// Reads a team file that is only inspected, not run: the files that it names need not exist.
     pub fn read_alone(path: &Path) -> Result<Self, Diagnostics> {
         Self::of(read_source(path, "team")?, Beside::Left)
     }
 
-    /// Reads the text of a team file. `name` is shown to people; relative paths are relative to `base`.
+    /// Parses the text of a team file. `name` is used in diagnostics; relative paths are relative
+    /// to `base`.
     pub fn parse(text: &str, name: &str, base: &Path) -> Result<Self, Diagnostics> {
         Self::of(
             Source::new(text.to_owned(), name.to_owned(), base.to_owned()),
@@ -132,7 +137,8 @@ impl Definition {
         )
     }
 
-    /// The same of a team that is only looked at.
+    /// Parses the text of a team file that is only inspected, not run: the files that it names need
+    /// not exist.
     pub fn parse_alone(text: &str, name: &str, base: &Path) -> Result<Self, Diagnostics> {
         Self::of(
             Source::new(text.to_owned(), name.to_owned(), base.to_owned()),
@@ -140,13 +146,15 @@ impl Definition {
         )
     }
 
-    /// What a team file says, whether or not that makes a team; none where it cannot be read.
+    /// Returns the text of a team file, whether or not it describes a valid team. Returns `None` if
+    /// the file cannot be read.
     pub fn text(path: &Path) -> Option<String> {
         read_source(path, "team").ok().map(|source| source.text)
     }
 
-    /// Whether what an action does depends on a file, as far as the team file says: the schema of its output, or the
-    /// replies of the model that it may ask.
+    /// Returns whether the behaviour of an action depends on `file`, as far as the team file shows:
+    /// `file` is the schema of its output, or it holds the replies of the model that the action may
+    /// call.
     pub fn depends_on(&self, slot: Slot, file: &Path) -> bool {
         let schema = self
             .places
@@ -210,10 +218,12 @@ impl Definition {
         })
     }
 
-    /// Fails if something is not there that running needs: a component, or what chooses for a role.
+    /// Fails if something is missing without which the team cannot run: a component, or the model
+    /// that chooses a role's next action.
     ///
-    /// To be asked after `apply`, which may put other components in place, and after the team was compared with a saved
-    /// one: that they differ says more than that something is missing.
+    /// Call this after `apply`, which may replace components, and after the team has been compared
+    /// with a saved one, because a difference between the two tells the user more than a missing
+    /// file does.
     pub fn check_ready(&self) -> Result<(), Diagnostics> {
         let missing = self.plugins.iter().filter_map(|(slot, plugin)| {
             let named = self.places.get(slot).and_then(|place| place.skill.as_ref());
@@ -257,37 +267,39 @@ impl Definition {
         all.map_or(Ok(()), Err)
     }
 
-    /// A problem with a component, shown where the component is written.
+    /// Returns a problem with a component, located where the component is named.
     pub fn at_component(&self, slot: Slot, message: impl Into<String>) -> Diagnostics {
         self.at(slot, message.into(), |place| place.component.clone())
             .into()
     }
 
-    /// A component that must not be used, shown where it is written, with what to do.
+    /// Returns the refusal of a component that must not be used, located where the component is
+    /// named, with a hint.
     pub fn refused(&self, slot: Slot, message: String, hint: String) -> Diagnostics {
         self.at(slot, message, |place| place.component.clone())
             .hint(hint)
             .into()
     }
 
-    /// The skill that stands in a place by its name, with its version: `NAME@VERSION`.
+    /// Returns the name and version (`NAME@VERSION`) of the skill in a slot, if the slot names one.
     pub fn skill(&self, slot: Slot) -> Option<&str> {
         let place = self.places.get(&slot).filter(|_| !self.is_given(slot))?;
         place.skill.as_ref()?.found.as_deref()
     }
 
-    /// Whether a component was put in place of the written one.
+    /// Returns whether the command line replaced the component of a slot.
     pub fn is_given(&self, slot: Slot) -> bool {
         self.given.contains_key(&slot)
     }
 
-    /// A problem with a component's pinned digest, shown where it is written.
+    /// Returns a problem with a component's pinned digest, located where the digest is written.
     pub fn at_pin(&self, slot: Slot, message: impl Into<String>) -> Diagnostics {
         let pin = |place: &Place| place.pin.clone().unwrap_or(place.component.clone());
         self.at(slot, message.into(), pin).into()
     }
 
-    /// A problem with a component's configuration, shown where it is written.
+    /// Returns a problem with a component's configuration, located where the configuration is
+    /// written.
     pub fn at_config(
         &self,
         slot: Slot,
@@ -298,7 +310,8 @@ impl Definition {
         self.at(slot, message.into(), config).hint_if(hint).into()
     }
 
-    /// A problem with the function that is called of a component, shown where it is named.
+    /// Returns a problem with the function that is called in a component, located where the
+    /// function is named.
     pub fn at_function(
         &self,
         slot: Slot,
@@ -309,7 +322,8 @@ impl Definition {
         self.at(slot, message.into(), function).hint_if(hint).into()
     }
 
-    /// A grant that a component needs and does not have, with the line that would grant it.
+    /// Returns a problem with a grant that a component needs and does not have, with the line that
+    /// would grant it.
     pub fn at_allow(&self, slot: Slot, message: impl Into<String>, line: &str) -> Diagnostics {
         let allow = |place: &Place| place.allow.clone().unwrap_or(place.entry.clone());
         let table = match slot.part {
@@ -321,7 +335,8 @@ impl Definition {
             .into()
     }
 
-    /// A problem with a secret, shown wherever it is named. Nothing where nobody names it.
+    /// Returns a problem with a secret, located at the first place that names it. Returns `None` if
+    /// the team file does not name it.
     pub fn at_secret(&self, name: &str, message: &str) -> Option<Diagnostics> {
         let named = self
             .places
@@ -337,7 +352,7 @@ impl Definition {
         named.map(problem).next()
     }
 
-    /// A problem with the model's key, shown where its variable is named.
+    /// Returns a problem with the model's API key, located where its variable is named.
     pub(crate) fn at_api_key(&self, variable: &str, message: String) -> Diagnostics {
         let hint = format!(
             "set it where the host is started: `export {variable}=…`, or name another variable"
@@ -349,7 +364,7 @@ impl Definition {
         problem.hint(hint).into()
     }
 
-    /// Where a component is written, for people: `team.toml:17`.
+    /// Returns where a component is written, in a form for people: `team.toml:17`.
     pub fn place(&self, slot: Slot) -> String {
         match self.places.get(&slot) {
             Some(place) => self.source.place(&place.entry),
@@ -357,7 +372,7 @@ impl Definition {
         }
     }
 
-    /// Where it is said how the outside of the team is reached.
+    /// Returns where `[env.external]` is written, if it is: `team.toml:17`.
     pub fn place_of_external(&self) -> Option<String> {
         self.beyond.as_ref().map(|span| self.source.place(span))
     }
@@ -371,13 +386,13 @@ impl Definition {
     }
 }
 
-/// The team file in a directory, if there is one.
+/// Returns the path of the `team.toml` in a directory, if there is one.
 pub(crate) fn team_in(dir: &Path) -> Option<String> {
     let team = dir.join("team.toml");
     team.is_file().then(|| team.display().to_string())
 }
 
-/// Reads a file of ours; `kind` is what it is.
+/// Reads a team file or a policy file. `kind` is the word for it in messages.
 fn read_source(path: &Path, kind: &str) -> Result<Source, Diagnostics> {
     let name = path.display().to_string();
     let fail = |reason: String| {
@@ -411,7 +426,8 @@ fn read_source(path: &Path, kind: &str) -> Result<Source, Diagnostics> {
     Ok(Source::new(text, name, base))
 }
 
-/// What to do about a key that stands there twice.
+/// Returns the hint for a duplicate key: often a `[table]` should have been one of several
+/// `[[table]]`s.
 fn twice(text: &str, key: &Range<usize>) -> String {
     let begin = text
         .get(..key.start)
@@ -427,7 +443,7 @@ fn twice(text: &str, key: &Range<usize>) -> String {
         .and_then(|line| line.split(']').next())
         .unwrap_or_default();
     match head.strip_prefix('[') {
-        // One of a list, and what stands before it is none.
+        // This table is one of a list, but the first table of this name is not.
         Some(name) => {
             format!("write `[[{name}]]` in place of the `[{name}]` before it: there are several")
         }
@@ -438,10 +454,10 @@ fn twice(text: &str, key: &Range<usize>) -> String {
     }
 }
 
-/// What a text says as TOML.
+/// Parses a text as TOML.
 fn document(source: &Arc<Source>) -> Result<toml::Spanned<DeTable<'_>>, Diagnostics> {
     let (document, errors) = DeTable::parse_recoverable(&source.text);
-    // What follows the first error of a broken text is mostly guesswork.
+    // Errors after the first one are mostly consequences of it.
     match errors.first() {
         None => Ok(document),
         Some(error) => {

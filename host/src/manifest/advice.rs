@@ -1,4 +1,5 @@
-//! What a fault says of the limit it ran into: where in the team file it is written, or what to add and where.
+//! Where in the team file a limit can be changed: the place at which it is written, or the line to
+//! add. This becomes part of the message of a fault that exceeds the limit.
 
 use std::ops::Range;
 
@@ -8,17 +9,17 @@ use super::authored::limits::Patch;
 use super::diagnostic::Source;
 use crate::plugin::{Advice, Limit, Limits, Place};
 
-/// Where the limits of a component are, or could be.
+/// A component, and where its limits are written or could be added.
 pub(super) struct Limited<'a> {
-    /// Whose they are.
+    /// Whether the component is an action or what a role thinks with.
     pub(super) part: Part,
-    /// The head of its table.
+    /// The span of the header of its table.
     pub(super) entry: &'a Range<usize>,
-    /// Its own limits, with the team's where it has none.
+    /// Its own limits, completed with those of the team.
     pub(super) patch: &'a Patch,
 }
 
-/// Says for each limit where it can be changed.
+/// Returns, for each limit, where it can be changed.
 pub(super) fn advice(source: &Source, limited: &Limited<'_>) -> Advice {
     let limits = limited.patch.limits();
     let mut advice = Advice::default();
@@ -32,7 +33,7 @@ pub(super) fn advice(source: &Source, limited: &Limited<'_>) -> Advice {
     advice
 }
 
-/// The line to add, and where it goes.
+/// Returns the line that sets a limit which is not written, and where to add it.
 fn to_add(source: &Source, limited: &Limited<'_>, limits: &Limits, limit: Limit) -> Place {
     let key = limit.key();
     let (before, after) = match (&limited.patch.span, limited.part) {

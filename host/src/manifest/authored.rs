@@ -1,5 +1,5 @@
-//! A team file as it is written: every key read, typed and given its default. What the parts have to do with each
-//! other (names, targets, modes) is checked in `check`.
+//! The contents of a team file as they are written: every key is read, typed and given its default.
+//! How the parts relate to each other (names, targets, modes) is checked in `check`.
 
 pub(super) mod edge;
 pub(super) mod limits;
@@ -18,18 +18,18 @@ use self::limits::Patch;
 use self::role::Role;
 use super::llm;
 use super::table::{At, Table};
-use super::{Durability, RunConfig, trust};
+use super::{Durability, RunConfig};
 use crate::services::external::External;
 use crate::services::llm::config::Config;
-use crate::trust::signature::Keys;
+use crate::trust::signature::{Key, Keys};
 
 /// The version of the format that this program reads.
 pub(super) const SCHEMA: &str = "strata.team/1";
 
-/// More calls at once than any machine has use for.
+/// The largest `max_parallel`: more concurrent calls than any machine has use for.
 pub(super) const MAX_PARALLEL: usize = 1024;
 
-/// As many as most machines have cores.
+/// The default of `max_parallel`: about the number of cores of a common machine.
 pub(super) const DEFAULT_PARALLEL: usize = 8;
 
 /// A team file.
@@ -37,7 +37,7 @@ pub(super) struct Authored {
     pub(super) name: Option<At<String>>,
     pub(super) idea: Option<String>,
     pub(super) caps: Caps,
-    /// Whether `investment` is there, be it zero.
+    /// Whether `investment` is written, even if it is zero.
     pub(super) says_budget: bool,
     pub(super) on_fault: OnFault,
     pub(super) env: Env,
@@ -83,7 +83,7 @@ pub(super) fn read(root: Table<'_>) -> Authored {
         run: read_run(&root),
         llm: section(&root, "llm", "`[llm]`").and_then(|table| llm::read(&table)),
         trust: section(&root, "trust", "`[trust]`")
-            .map(|table| trust::read(&table))
+            .map(|table| read_trust(&table))
             .unwrap_or_default(),
         roles: role::read_all(&root),
         routes: edge::read_routes(&root),
@@ -98,7 +98,7 @@ pub(super) fn read(root: Table<'_>) -> Authored {
     authored
 }
 
-/// A table under a key, if it is there.
+/// Returns the table under an optional key.
 pub(super) fn section<'a>(parent: &Table<'a>, key: &'static str, what: &str) -> Option<Table<'a>> {
     parent.item(key).and_then(|item| item.table(what))
 }
@@ -129,7 +129,7 @@ fn read_team(team: &Table<'_>, authored: &mut Authored) {
     }
 }
 
-/// `investment` and `tokens`; zero or absent for no cap.
+/// Reads `investment` and `tokens`. Zero means no limit, and so does an absent key.
 pub(super) fn read_caps(table: &Table<'_>) -> Caps {
     let investment = table.item("investment").and_then(|item| item.amount());
     let tokens = table
@@ -141,9 +141,9 @@ pub(super) fn read_caps(table: &Table<'_>) -> Caps {
     }
 }
 
-/// What may be spent; none for zero.
+/// Converts a budget in USD; zero means no limit.
 pub(super) fn budget(dollars: f64) -> Option<Usd> {
-    // The least that can be told from nothing is still a cap.
+    // An amount that rounds to zero must not become a budget without a limit.
     (dollars > 0.0).then(|| Usd::from_dollars(dollars).max(Usd(1)))
 }
 
@@ -216,4 +216,34 @@ fn read_run(root: &Table<'_>) -> Run {
     let durability = table.item("durability").and_then(|i| i.choice(&words));
     run.config.durability = durability.unwrap_or_default();
     run
+}
+
+/// Reads `[trust]`: the keys with which components must be signed. Signatures are checked in
+/// `trust::signature`.
+fn read_trust(table: &Table<'_>) -> Keys {
+    let Some(item) = table.required("keys") else {
+        return Keys::default();
+    };
+    if item.is_empty_list() {
+        item.refuse(
+            "the list of trusted keys is empty",
+            "name a key, or leave `[trust]` out and trust everybody",
+        );
+        return Keys::default();
+    }
+    let mut keys = Vec::new();
+    for text in item.texts() {
+        match Key::parse(&text.value) {
+            Ok(key) => keys.push(key),
+            Err(why) => {
+                let problem = table
+                    .problems
+                    .at(&text.span, format!("`{}` is not a key: {why}", text.value));
+                table.problems.add(
+                    problem.hint("a key is the second line of a `.pub` file of minisign's: `RW…`"),
+                );
+            }
+        }
+    }
+    Keys(keys)
 }

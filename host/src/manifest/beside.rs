@@ -1,15 +1,15 @@
-//! What was most likely meant by the path of something that is not there.
+//! Finds the path that was most likely meant by one that does not exist.
 
 use std::path::{Path, PathBuf};
 
 use super::Source;
 use crate::suggest::closest;
 
-/// Larger directories are not looked through.
+/// How many entries of a directory are compared at most.
 const MOST: usize = 1000;
 
-/// Returns the path of a file or a directory with a similar name, in the same directory. One with the same extension is
-/// preferred.
+/// Returns the path of a file or a directory in the same directory with a similar name, if there is
+/// one. One with the same extension is preferred.
 pub(crate) fn beside(path: &Path) -> Option<PathBuf> {
     let directory = path
         .parent()
@@ -34,7 +34,8 @@ pub(crate) fn beside(path: &Path) -> Option<PathBuf> {
 }
 
 impl Source {
-    /// Returns a path as it would be written in the text, if it lies below what relative paths are relative to.
+    /// Returns a path as it would be written in the text: relative, if it lies below the base
+    /// directory.
     pub(super) fn shown(&self, path: &Path) -> String {
         path.strip_prefix(&self.base)
             .unwrap_or(path)
@@ -43,7 +44,7 @@ impl Source {
     }
 }
 
-/// Returns the name that is most like a stem, but for its extension.
+/// Returns the name whose stem (the name without its extension) is most similar to `stem`.
 fn nearest<'a>(stem: &str, names: &[&'a Path]) -> Option<&'a Path> {
     let of = |name: &'a Path| name.file_stem().and_then(|stem| stem.to_str());
     let near = closest(stem, names.iter().filter_map(|name| of(name)))?;

@@ -1,5 +1,5 @@
-//! From what is written to what runs: names are resolved, modes and targets checked, conditions compiled. Joins are
-//! checked in `join`.
+//! Turns a team file as it is written into a team and its plugins: resolves names, checks modes and
+//! targets, compiles conditions. Joins are checked in `join`.
 
 mod join;
 
@@ -27,12 +27,12 @@ use super::table::At;
 use crate::plugin::Plugin;
 use crate::services::variables::Variables;
 
-/// What comes of a team file. Complete only if no problem was found.
+/// The result of checking a team file. Complete only if no problem was found.
 pub(super) struct Checked {
     pub(super) team: Team,
     pub(super) plugins: BTreeMap<Slot, Plugin>,
     pub(super) places: BTreeMap<Slot, Place>,
-    /// Where each role says how it goes from one action to the next.
+    /// For each role, the span of its `react`, or of the role where that is absent.
     pub(super) modes: Vec<Range<usize>>,
 }
 
@@ -79,7 +79,8 @@ pub(super) fn check(authored: &Authored, problems: &Problems) -> Checked {
     checked
 }
 
-/// What is saved of an action lies under its role's name and its own, with a `/` between, which either may have, too.
+/// Reports actions and thinkers whose saved names collide. The saved name of an action is
+/// `ROLE/ACTION`; since roles and actions may have a `/` in their names, two of them can be equal.
 fn check_places(authored: &Authored, problems: &Problems) {
     let mut taken = BTreeMap::new();
     for role in &authored.roles {
@@ -100,7 +101,7 @@ fn check_places(authored: &Authored, problems: &Problems) {
         });
         for (place, span, thinks) in acts.chain(thinks) {
             let first = taken.insert(place.clone(), (span, &of.value));
-            // Actions of one name in one role are refused as such.
+            // Two actions of one role with the same name are reported in `check_role`.
             if let Some((first, _)) = first.filter(|(_, first_of)| thinks || *first_of != &of.value)
             {
                 let message = format!("`{place}` is what something else is called, too");
@@ -267,14 +268,14 @@ fn check_human(role: &Role, problems: &Problems) {
 
 fn check_agent(role: &Role, problems: &Problems) {
     let react = mode(role);
-    // Actions that could not be read are none that are missing.
+    // If some keys could not be read, actions may only seem to be missing.
     let complete = problems.is_read(&["", "role.kind", "role.action"]);
     if role.actions.is_empty() && complete {
         let problem = problems.at(&role.span, "the role has no actions");
         problems.add(problem.hint("add a `[[role.action]]`, or `kind = \"human\"`"));
     }
     if react != Mode::Choose && problems.is_read(&["role.react"]) {
-        // The one action that is chosen where nothing is said bounds nothing.
+        // `max_react_loop = 1` is the default, so it is harmless.
         let max = role
             .max_react_loop
             .as_ref()
@@ -321,7 +322,8 @@ fn build_role(role: &Role, defaults: &Patch, has_model: bool) -> team::Role {
             let max_loop = role.max_react_loop.as_ref().map_or(1, |max| max.value);
             let thinker = match role.think {
                 Some(_) => Thinker::Component,
-                // A model may say when several rounds are enough; whether to act at all is not asked.
+                // A model can decide that fewer rounds are enough, but not that the role does not
+                // act at all.
                 None if role.actions.len() == 1 && (max_loop <= 1 || !has_model) => {
                     Thinker::OnlyAction
                 }
@@ -407,7 +409,8 @@ fn compile(when: &At<String>, problems: &Problems) -> Option<strata_core::condit
     };
     let mut span = when.span.clone();
     let text = problems.text(&span);
-    // Where the string is written as it is, with one quote around it, the fault itself can be underlined.
+    // If the string is written without escapes, between single quotes, the error itself can be
+    // underlined.
     let verbatim = text.get(1..text.len().saturating_sub(1)) == Some(when.value.as_str());
     if let Some(at) = refusal.at.filter(|_| verbatim) {
         let skipped: usize = when.value.chars().take(at).map(char::len_utf8).sum();

@@ -1,9 +1,11 @@
-//! Conditions on messages (`when`), written in CEL. Parsed and checked once, evaluated on each message.
+//! Conditions on messages (`when`), written in CEL. They are parsed and checked once, and evaluated
+//! for each message.
 //!
-//! What conditions may cost is bounded, since they hold up the host: CEL has no loops but macros over lists, which may not
-//! be nested here; the length of the text is limited. What is read of a message, what a macro does and looks at, and what
-//! patterns are matched with is taken from one budget, that of everything that a sender publishes in one commit. Patterns
-//! are compiled once.
+//! The cost of conditions is bounded, because the host does not go on before they are evaluated.
+//! The only loops of CEL are macros over lists, which may not be nested here, and the length of the
+//! text is limited. All work (parsing message data, the steps of macros and the data that they
+//! read, matching patterns) is charged to one budget, which covers everything that a sender
+//! publishes in one commit. Patterns are compiled once.
 
 mod check;
 mod pattern;
@@ -22,36 +24,38 @@ use strata_core::message::Message;
 use check::Parts;
 use pattern::Matching;
 
-/// Longer conditions belong into an action.
+/// The longest condition, in characters. What needs a longer one belongs into an action.
 const MAX_CHARS: usize = 1000;
 
-/// What an evaluation takes from the budget, whatever it looks at.
+/// The fixed cost of an evaluation.
 const EVALUATION_COST: u64 = 4096;
-/// What a byte of `data` or `meta_info` takes, which are parsed.
+/// The cost of parsing a byte of `data` or `meta_info`.
 const PARSED_BYTE_COST: u64 = 4;
-/// What one part of a condition takes for each item that a macro goes through. That is some 0.1 µs.
+/// The cost of evaluating one part of a condition for one item of a macro's list, about 0.1 µs.
 const STEP_COST: u64 = 64;
-/// How many bytes may be looked at, or copied, at the cost of 1.
+/// How many bytes can be read or copied at a cost of 1.
 const BYTES_PER_COST: u64 = 4;
 
-/// Parsing and judging descend on the stack, for the longest condition further than a thread's stack reaches in a
-/// build without optimisation; and a stack that overflows cannot be caught. Only what is used of it is ever mapped.
+/// The size of the stack on which conditions are parsed and evaluated, in bytes. Both recurse, and
+/// for the longest condition deeper than the stack of a thread allows in a build without
+/// optimisation; an overflow of the stack cannot be caught. Only the pages that are used are
+/// mapped.
 const STACK_BYTES: usize = 64 << 20;
 
-/// Ends the reasons that an evaluation is refused for.
+/// The end of each message that says that the budget is exhausted.
 const BESIDE: &str = "which takes too long beside what its sender has published in this step";
 
-/// What a condition sees of a message.
+/// The variables of a condition: the parts of a message that it can read.
 const VARIABLES: [&str; 5] = ["content", "data", "cause_by", "sent_from", "meta_info"];
 
 /// Why a condition cannot be used.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
-    /// The reason.
+    /// The reason, as the end of a sentence about the condition.
     pub(super) reason: String,
-    /// What to do about it.
+    /// How to correct it.
     pub(super) hint: String,
-    /// The character at which it fails to parse, from 0.
+    /// The index of the character at which parsing fails.
     pub(super) at: Option<usize>,
 }
 
@@ -76,23 +80,25 @@ pub(super) fn compile(source: &str) -> Result<Condition, Refusal> {
         .map_err(|errors| check::explain(&errors, source))?;
     let parts = contained(|| check::check(program.expression()))
         .map_err(|reason| Refusal::new(reason, "write it differently"))??;
-    // A condition on nothing shows what can be told without a message.
-    if let Ok(value) = evaluate(
-        (&program, &parts),
-        &Subject::default(),
-        &mut WorkBudget::default(),
-    ) && !matches!(value, Value::Bool(_))
+    let checked = CheckedProgram { program, parts };
+    // Evaluating the condition on an empty message finds some type errors before the run.
+    if let Ok(value) = evaluate(&checked, &Subject::default(), &mut WorkBudget::default())
+        && !matches!(value, Value::Bool(_))
     {
         let reason = not_a_truth(value.type_of());
         return Err(Refusal::new(reason, "compare it with something: `== …`"));
     }
-    let judge = move |message: &Message, budget: &mut WorkBudget| {
-        judge((&program, &parts), message, budget)
-    };
+    let judge = move |message: &Message, budget: &mut WorkBudget| judge(&checked, message, budget);
     Ok(Condition::new(source.to_owned(), Box::new(judge)))
 }
 
-/// Says that a value of some type is not what a condition gives.
+/// A parsed condition, and what its evaluation depends on.
+struct CheckedProgram {
+    program: Program,
+    parts: Parts,
+}
+
+/// Returns the message for a condition whose value is not a boolean.
 fn not_a_truth(found: impl std::fmt::Display) -> String {
     let found = found.to_string();
     let article = if found.starts_with(['a', 'e', 'i', 'o']) {
@@ -103,7 +109,7 @@ fn not_a_truth(found: impl std::fmt::Display) -> String {
     format!("it gives {article} {found}, not true or false")
 }
 
-/// What is judged.
+/// The values of the variables.
 #[derive(Default)]
 struct Subject {
     content: String,
@@ -113,20 +119,23 @@ struct Subject {
     meta_info: serde_json::Value,
 }
 
-/// What is missing does not hold; what cannot be compared is an error.
+/// Evaluates a condition on a message. A condition that refers to something missing does not hold;
+/// values that cannot be compared are an error.
 fn judge(
-    (program, parts): (&Program, &Parts),
+    checked: &CheckedProgram,
     message: &Message,
     budget: &mut WorkBudget,
 ) -> Result<bool, String> {
+    let parts = &checked.parts;
     let mut subject = read(parts, message, budget)?;
     pay(parts, &subject, budget)?;
-    let mut outcome = evaluate((program, parts), &subject, budget);
+    let mut outcome = evaluate(checked, &subject, budget);
     if outcome.as_ref().is_err_and(is_missing) && subject.data.is_null() {
-        // Absent data has no fields: `!has(data.x)` holds, and `data == null` was asked before.
+        // Absent data has no fields, so `!has(data.x)` holds. `data == null` does not come here,
+        // because it does not fail.
         subject.data = serde_json::json!({});
         pay(parts, &subject, budget)?;
-        outcome = evaluate((program, parts), &subject, budget);
+        outcome = evaluate(checked, &subject, budget);
     }
     match outcome {
         Ok(Value::Bool(holds)) => Ok(holds),
@@ -136,7 +145,8 @@ fn judge(
     }
 }
 
-/// Reads what a condition names of a message. Parses nothing that the budget does not suffice for.
+/// Reads the parts of a message that a condition refers to. Data is parsed only after the budget
+/// has been charged for it.
 fn read(parts: &Parts, message: &Message, budget: &mut WorkBudget) -> Result<Subject, String> {
     let parsed = |bytes: usize| PARSED_BYTE_COST.saturating_mul(bytes as u64);
     let uses = |name: &str| parts.named.contains_key(name);
@@ -171,7 +181,8 @@ fn read(parts: &Parts, message: &Message, budget: &mut WorkBudget) -> Result<Sub
     })
 }
 
-/// Takes what an evaluation costs, but for its patterns, from the budget. Refuses what would take too long.
+/// Charges the budget for an evaluation, except for its patterns. Fails if the budget does not
+/// suffice.
 fn pay(parts: &Parts, subject: &Subject, budget: &mut WorkBudget) -> Result<(), String> {
     let (data, meta) = (Extent::of(&subject.data), Extent::of(&subject.meta_info));
     let bytes_of = |name: &str| match name {
@@ -208,12 +219,12 @@ fn pay(parts: &Parts, subject: &Subject, budget: &mut WorkBudget) -> Result<(), 
         })
 }
 
-/// How large a value is.
+/// The size of a JSON value.
 #[derive(Default)]
 struct Extent {
-    /// The bytes of all that is in it, more or less.
+    /// The approximate size of everything in it, in bytes.
     bytes: usize,
-    /// The length of its longest list or table.
+    /// The length of its longest array or object.
     longest: usize,
 }
 
@@ -241,11 +252,11 @@ impl Extent {
     }
 }
 
-/// Whether evaluation ended because something is not there.
+/// Returns whether an evaluation failed because something is missing.
 fn is_missing(error: &ExecutionError) -> bool {
     match error {
         ExecutionError::NoSuchKey(_) | ExecutionError::IndexOutOfBounds(_) => true,
-        // A field of what has no fields, or `null` where a value was expected.
+        // A field of a value without fields, or `null` where another value was expected.
         ExecutionError::NoSuchOverload(error) => {
             let types = error.argument_types();
             error.function() == "_._" || types.iter().any(|name| name == "null_type")
@@ -255,10 +266,11 @@ fn is_missing(error: &ExecutionError) -> bool {
 }
 
 fn evaluate(
-    (program, parts): (&Program, &Parts),
+    checked: &CheckedProgram,
     subject: &Subject,
     budget: &mut WorkBudget,
 ) -> Result<Value, ExecutionError> {
+    let CheckedProgram { program, parts } = checked;
     static LIBRARY: OnceLock<Arc<Env>> = OnceLock::new();
     let library = LIBRARY.get_or_init(|| Arc::new(Env::stdlib()));
     let mut context = Context::with_env(Arc::clone(library));
@@ -268,7 +280,7 @@ fn evaluate(
         let matches = move |This(text): This<Arc<String>>, pattern: Arc<String>| {
             matching.matches(&text, &pattern)
         };
-        // Fails only where the library has a function of this name.
+        // Fails only if the library already has a function of this name.
         context
             .add_function("matches", matches)
             .map_err(|error| ExecutionError::InternalError(error.to_string()))?;
@@ -286,18 +298,20 @@ fn evaluate(
     bind("sent_from", &|| Value::from(subject.sent_from.as_str()));
     bind("meta_info", &|| to_cel(&subject.meta_info));
     let outcome = contained(|| program.execute(&context));
-    // Never more than what is left.
+    // The matcher never spends more than is left, so this cannot fail.
     let _ = budget.spend(matching.spent());
     outcome.unwrap_or_else(|reason| Err(ExecutionError::InternalError(reason)))
 }
 
-/// A condition is data: whatever the library makes of it must not end the host.
+/// Runs `work` on a large stack and catches panics. A condition is untrusted data, and a panic in
+/// the CEL library must not end the host.
 fn contained<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(|| stacker::grow(STACK_BYTES, work)))
         .map_err(|_| "the condition cannot be evaluated".to_owned())
 }
 
-/// JSON for conditions. Integers are signed where they fit, as literals are, so that the two can be calculated with.
+/// Converts JSON to CEL. Integers are signed if they fit, like the literals of CEL, so that the two
+/// can be used in one expression.
 fn to_cel(json: &serde_json::Value) -> Value {
     use serde_json::Value as J;
     match json {

@@ -1,4 +1,5 @@
-//! Problems of a team file: what is wrong, where, and what to do about it. What counts as wrong is decided elsewhere.
+//! Problems of a team file: what is wrong, where, and how to correct it. What counts as a problem
+//! is decided elsewhere.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -12,7 +13,7 @@ use annotate_snippets::{
 };
 use anstream::{AutoStream, ColorChoice};
 
-/// Problems shown at once; a file with more is better mended from the top.
+/// How many problems are shown at once. A file with more is best corrected from the top.
 const MAX_SHOWN: usize = 20;
 
 /// A text and where it comes from.
@@ -22,16 +23,17 @@ pub struct Source {
     pub text: String,
     /// The name that is shown to people.
     pub name: String,
-    /// What relative paths in the text are relative to. Absolute.
+    /// The directory that relative paths in the text are relative to. Absolute.
     pub base: PathBuf,
-    /// Where its lines end: a place is told for every limit of every component, and a text may be long.
+    /// The offsets of the line feeds, so that line numbers are found quickly: one is computed for
+    /// every limit of every component.
     ends: Vec<usize>,
 }
 
 impl Source {
-    /// A text that comes from somewhere.
+    /// Creates a source. A byte order mark at the beginning of the text is removed.
     pub fn new(mut text: String, name: String, base: PathBuf) -> Self {
-        // Some editors put a mark before the text, which is in none of its columns.
+        // A byte order mark, which some editors write, must not count as a column.
         if text.starts_with('\u{feff}') {
             text.remove(0);
         }
@@ -48,7 +50,7 @@ impl Source {
         }
     }
 
-    /// A place for people: `team.toml:34`.
+    /// Formats the beginning of a span for people: `team.toml:34`.
     pub(super) fn place(&self, span: &Range<usize>) -> String {
         format!("{}:{}", self.name, self.line(span.start))
     }
@@ -57,7 +59,7 @@ impl Source {
         1 + self.ends.partition_point(|end| *end < at)
     }
 
-    /// The line and the column, in characters, of what begins at a byte.
+    /// Returns the line and the column (in characters) of a byte offset. Both count from 1.
     fn position(&self, at: usize) -> (usize, usize) {
         let begin = self.text[..at].rfind('\n').map_or(0, |end| end + 1);
         (self.line(at), 1 + self.text[begin..at].chars().count())
@@ -76,24 +78,24 @@ pub struct Diagnostic {
 struct Place {
     source: Arc<Source>,
     span: Range<usize>,
-    /// An earlier place that explains this one, with the reason.
+    /// Another span that explains this one, with the reason.
     also: Option<(Range<usize>, &'static str)>,
-    /// Whether its lines are shown: not where a secret may stand in them.
+    /// Whether the lines of the span are shown. They are not if they may contain a secret.
     shown: bool,
 }
 
 /// Whether rendered problems carry terminal colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Paint {
-    /// Bare text.
+    /// Text without escape sequences.
     Plain,
     /// ANSI colours.
     Colour,
 }
 
 impl Paint {
-    /// Colours where standard error is a terminal that has them, unless the environment asks for none (`NO_COLOR`,
-    /// `CLICOLOR=0`) or for them in any case (`CLICOLOR_FORCE`).
+    /// Returns `Colour` if standard error is a terminal with colours, unless the environment
+    /// disables them (`NO_COLOR`, `CLICOLOR=0`), or if it forces them (`CLICOLOR_FORCE`).
     pub fn for_stderr() -> Self {
         match AutoStream::choice(&std::io::stderr()) {
             ColorChoice::Never => Self::Plain,
@@ -103,7 +105,7 @@ impl Paint {
 }
 
 impl Diagnostic {
-    /// A problem that has no place in a text.
+    /// Creates a problem without a position in a text.
     pub fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -112,7 +114,7 @@ impl Diagnostic {
         }
     }
 
-    /// A problem at a range of bytes of a text.
+    /// Creates a problem at a range of bytes of a text.
     pub fn at(source: &Arc<Source>, span: Range<usize>, message: impl Into<String>) -> Self {
         let place = Place {
             span: within(&source.text, span),
@@ -126,31 +128,31 @@ impl Diagnostic {
         }
     }
 
-    /// Where it is in the text: line and column, which count from 1 (columns in characters), and the bytes. None where it
-    /// has no place in one.
+    /// Returns the position of the problem: line and column (both count from 1; columns in
+    /// characters), and the range of bytes. Returns `None` if it has no position.
     pub fn place(&self) -> Option<((usize, usize), Range<usize>)> {
         let Place { source, span, .. } = self.place.as_ref()?;
         Some((source.position(span.start), span.clone()))
     }
 
-    /// What to do about it, where that is known.
+    /// Returns the hint: how to correct the problem, if that is known.
     pub fn advice(&self) -> Option<&str> {
         self.hint.as_deref()
     }
 
-    /// Adds what to do about it.
+    /// Adds a hint: how to correct the problem.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Adds what to do about it, where that is known.
+    /// Sets or removes the hint.
     pub(super) fn hint_if(mut self, hint: Option<String>) -> Self {
         self.hint = hint;
         self
     }
 
-    /// Adds another place of the same text, with what it has to do with the problem.
+    /// Adds another span of the same text, with its relation to the problem.
     pub fn also(mut self, span: Range<usize>, reason: &'static str) -> Self {
         if let Some(place) = &mut self.place {
             place.also = Some((within(&place.source.text, span), reason));
@@ -158,7 +160,7 @@ impl Diagnostic {
         self
     }
 
-    /// What is wrong, in one line.
+    /// Returns what is wrong, in one line.
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -177,7 +179,7 @@ impl Diagnostic {
 
 impl Place {
     fn show<'a>(&'a self, group: Group<'a>) -> Group<'a> {
-        // Nothing can be underlined in a text without a character.
+        // An empty text has nothing to underline.
         if self.source.text.is_empty() || !self.shown {
             let (line, column) = self.source.position(self.span.start);
             return group.element(
@@ -196,7 +198,7 @@ impl Place {
         group.element(snippet)
     }
 
-    /// The lines that would be shown, from the first to the last.
+    /// Returns the range of bytes of all lines that would be shown.
     fn lines(&self) -> Range<usize> {
         let also = self.also.as_ref().map_or(&self.span, |(span, _)| span);
         let (start, end) = (self.span.start.min(also.start), self.span.end.max(also.end));
@@ -206,30 +208,30 @@ impl Place {
     }
 }
 
-/// A range that lies within the text and cuts no character.
+/// Clamps a range to the text and extends it to character boundaries.
 fn within(text: &str, span: Range<usize>) -> Range<usize> {
     let start = text.floor_char_boundary(span.start);
     let end = text.ceil_char_boundary(span.end).max(start);
     start..end
 }
 
-/// The problems of a team file: at least one.
+/// The problems of a team file. There is at least one.
 #[derive(Clone, Debug)]
 pub struct Diagnostics(Vec<Diagnostic>);
 
 impl Diagnostics {
-    /// All problems, in the order of the text.
+    /// Returns all problems, in the order of the text.
     pub fn iter(&self) -> impl Iterator<Item = &Diagnostic> {
         self.0.iter()
     }
 
-    /// Puts these and further problems together.
+    /// Appends further problems.
     pub fn and(mut self, others: Self) -> Self {
         self.0.extend(others.0);
         self
     }
 
-    /// Says more of where they come from, with the first.
+    /// Appends a note to the message of the first problem, in parentheses.
     pub(super) fn remark(mut self, what: &str) -> Self {
         if let Some(first) = self.0.first_mut() {
             first.message.push_str(&format!(" ({what})"));
@@ -237,7 +239,8 @@ impl Diagnostics {
         self
     }
 
-    /// All problems for people, each with `file:line:column`, the text underlined, and a hint.
+    /// Renders all problems for people, each with `file:line:column`, the underlined text and a
+    /// hint.
     pub fn render(&self, paint: Paint) -> String {
         let renderer = match paint {
             Paint::Plain => Renderer::plain(),
@@ -271,26 +274,29 @@ impl fmt::Display for Diagnostics {
 
 impl std::error::Error for Diagnostics {}
 
-/// The problems found so far in one text. Reading goes on after each, so that all are shown at once.
+/// Collects the problems found in one text. Reading continues after each, so that all can be
+/// reported at once.
 pub(super) struct Problems {
     pub(super) source: Arc<Source>,
     found: RefCell<Vec<Diagnostic>>,
-    /// What is written and could not be read, as `schema::places` names it. What seems to be missing may be that.
+    /// The paths of keys, as `schema::places` names them, whose values could not be read. A key
+    /// that seems to be missing may be among these values.
     unread: RefCell<BTreeSet<String>>,
-    /// The files that are named in it.
+    /// The files that the text names.
     files: RefCell<BTreeSet<PathBuf>>,
-    /// Where secrets may be written, which were refused: no line with one is shown, whatever else is wrong with it.
+    /// The spans of rejected values that may be secrets. Lines that contain one are never shown,
+    /// whatever other problems they have.
     secret: RefCell<Vec<Range<usize>>>,
-    /// Whether these are looked for.
+    /// Whether the files that are named are checked.
     beside: Beside,
 }
 
-/// What lies beside a text, in files that it names.
+/// Whether the files that a text names are checked while it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Beside {
-    /// It has to be there and to fit.
+    /// They must exist and be valid.
     Looked,
-    /// Nothing is made of it, so it may be gone, or elsewhere.
+    /// They may be missing, because the team is only inspected.
     Left,
 }
 
@@ -300,28 +306,27 @@ impl Problems {
     }
 
     pub(super) fn with(source: Arc<Source>, beside: Beside) -> Self {
-        let (found, unread, files, secret) = Default::default();
         Self {
             source,
-            found,
-            unread,
-            files,
-            secret,
+            found: RefCell::default(),
+            unread: RefCell::default(),
+            files: RefCell::default(),
+            secret: RefCell::default(),
             beside,
         }
     }
 
-    /// Whether files that are named are looked for.
+    /// Returns whether the files that are named are checked.
     pub(super) fn looks_beside(&self) -> bool {
         self.beside == Beside::Looked
     }
 
-    /// A problem at a place of the text, yet to be added.
+    /// Creates a problem at a span of the text. It is not added yet.
     pub(super) fn at(&self, span: &Range<usize>, message: impl Into<String>) -> Diagnostic {
         Diagnostic::at(&self.source, span.clone(), message)
     }
 
-    /// What is written at a place.
+    /// Returns the text of a span.
     pub(super) fn text(&self, span: &Range<usize>) -> &str {
         self.source.text.get(span.clone()).unwrap_or_default()
     }
@@ -330,33 +335,35 @@ impl Problems {
         self.found.borrow_mut().push(problem);
     }
 
-    /// Whether there are so many that nobody reads what could be said of one more: a few times what is shown, since
-    /// they are not found in the order in which they stand.
+    /// Returns whether there are so many problems that hints for further ones are not worth their
+    /// cost. The bound is a multiple of what is shown, because problems are not found in the order
+    /// in which they are shown.
     pub(super) fn are_many(&self) -> bool {
         self.found.borrow().len() > 5 * MAX_SHOWN
     }
 
-    /// Remembers a file that is named.
+    /// Records a file that the text names.
     pub(super) fn names(&self, file: PathBuf) {
         self.files.borrow_mut().insert(file);
     }
 
-    /// The files that are named.
+    /// Returns the files that the text names.
     pub(super) fn files(&self) -> BTreeSet<PathBuf> {
         self.files.borrow().clone()
     }
 
-    /// Remembers that what is written there may be secret.
+    /// Records that a span may contain a secret.
     pub(super) fn hide(&self, span: Range<usize>) {
         self.secret.borrow_mut().push(span);
     }
 
-    /// Remembers that something is written in a place, and could not be read.
+    /// Records that the value at a path of keys could not be read.
     pub(super) fn unread(&self, place: String) {
         self.unread.borrow_mut().insert(place);
     }
 
-    /// Whether all was read that is written in these places, and below those that end in a point.
+    /// Returns whether all values at these paths could be read. A path that ends in a point stands
+    /// for everything below it.
     pub(super) fn is_read(&self, places: &[&str]) -> bool {
         let lies_in = |unread: &String, place: &str| match place.ends_with('.') {
             true => unread.starts_with(place),
@@ -369,7 +376,7 @@ impl Problems {
             .any(|unread| places.iter().any(|place| lies_in(unread, place)))
     }
 
-    /// Fails if anything was found.
+    /// Fails if there is any problem.
     pub(super) fn finish(self) -> Result<(), Diagnostics> {
         let mut found = self.found.into_inner();
         if found.is_empty() {

@@ -1,4 +1,5 @@
-//! What a team file may say and hardly means: no error, and worth a word before it runs.
+//! Warnings about a team: what a team file may contain but its author hardly means. None of it is
+//! an error.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,17 +13,17 @@ use crate::plugin::Access;
 use crate::suggest::closest;
 use crate::tidy::tidy;
 
-/// The least that a memory can be, if it is not nothing.
+/// The size of a WebAssembly page, the smallest memory that is not empty, in bytes.
 const PAGE: u64 = 64 << 10;
 
-/// The methods that are known, and those of some servers that are like them.
+/// The common HTTP methods, and those of some servers with similar names.
 const METHODS: [&str; 12] = [
     "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "LIST",
     "REPORT", "SEARCH",
 ];
 
 impl Definition {
-    /// What is doubtful about the team, a line each.
+    /// Returns the warnings about the team, one line each.
     pub fn doubts(&self) -> Vec<String> {
         let team = &self.team;
         let waiting = team.joins.iter().filter(|join| join.mode == Mode::All);
@@ -42,10 +43,11 @@ impl Definition {
             .collect()
     }
 
-    /// That nobody takes up the idea. Teams that hear from outside may have none for it.
+    /// Returns a warning if no role handles the idea. Teams that receive messages from outside may
+    /// need no role for it.
     pub fn unheard(&self) -> Option<String> {
         let idea = Word::of(IDEA_LABEL);
-        // One that is almost spelt so is asked about already.
+        // A misspelt label is reported by `mistyped`.
         let is_idea = |label: &String| {
             let label = Word::of(label);
             label.small == idea.small || label.is_slip_for(&idea)
@@ -64,7 +66,7 @@ impl Definition {
         })
     }
 
-    /// A program outside that cannot be started.
+    /// Returns a warning if the program of `[env.external]` cannot be started.
     fn unreachable(&self) -> Option<String> {
         let (program, place) = (
             self.external.as_ref()?.missing()?,
@@ -76,7 +78,7 @@ impl Definition {
         ))
     }
 
-    /// What an action is granted and cannot have.
+    /// Returns warnings about grants and limits of an action that cannot work as written.
     fn ungiven(&self, slot: Slot) -> Vec<String> {
         let (plugin, name) = (&self.plugins[&slot], self.team.slot_name(slot));
         let mut doubts = Vec::new();
@@ -107,7 +109,7 @@ impl Definition {
                 "`{name}` may call servers by `{method}`, which few know; did you mean `{meant}`?"
             ))
         }));
-        // One that may be written is made.
+        // A directory that some action may write is created when it is missing.
         let is_made = |host: &Path| {
             let mut dirs = self.plugins.values().flat_map(|plugin| &plugin.grants.dirs);
             dirs.any(|dir| dir.access == Access::Write && host.starts_with(&dir.host))
@@ -125,8 +127,9 @@ impl Definition {
     }
 }
 
-/// Labels that are watched and that no action has, where one is called almost that, or a role is. Others may be what they
-/// are: guests and operators give messages any label they like.
+/// Returns warnings about watched labels that no action has but that are similar to the name of an
+/// action, or equal to the name of a role. Other labels are not reported, because guests and
+/// operators may give messages any label.
 fn mistyped(team: &Team) -> impl Iterator<Item = String> {
     let actions = team
         .roles
@@ -160,7 +163,7 @@ fn mistyped(team: &Team) -> impl Iterator<Item = String> {
     })
 }
 
-/// A word as it is compared with many others.
+/// A word prepared for being compared with many others.
 struct Word<'a> {
     text: &'a str,
     small: String,
@@ -177,13 +180,13 @@ impl<'a> Word<'a> {
         }
     }
 
-    /// Whether somebody who wrote this most likely meant the other.
+    /// Returns whether this word is most likely a misspelling of `meant`.
     fn is_slip_for(&self, meant: &Word<'_>) -> bool {
-        /// In shorter words one letter makes another word.
+        /// A change of one letter in a shorter word most likely makes another word.
         const SHORTEST: usize = 4;
-        /// To compare two words takes time with the product of their lengths.
+        /// The time to compare two words grows with the product of their lengths.
         const LONGEST: usize = 100;
-        // `Task1` is not a slip for `Task2`.
+        // `Task1` is not a misspelling of `Task2`.
         let letters = |word: &str| {
             word.chars()
                 .filter(|c| !c.is_ascii_digit())
@@ -196,7 +199,7 @@ impl<'a> Word<'a> {
     }
 }
 
-/// Whether a way leads from a source into a join: a route, or another join.
+/// Returns whether messages of a source can reach a join: through a route, or through another join.
 fn is_fed(team: &Team, join: &Join, source: RoleId) -> bool {
     let mut routes = team
         .routes

@@ -1,4 +1,4 @@
-//! What a team file says of the network: URLs, and `allow.http`. What a grant covers is in `plugin::http`.
+//! Reads URLs and `allow.http`. What a grant covers is decided in `plugin::http`.
 
 use reqwest::header::HeaderName;
 
@@ -8,7 +8,7 @@ use crate::plugin::http::header::{HeaderEffect, effect, normalized};
 use crate::plugin::http::{ANY_PATH, HostPattern, HttpGrant, READS};
 use crate::services::endpoint::{self, Service, Unfit};
 
-/// The address of a service.
+/// Reads the URL of a service.
 pub(super) fn read_url(item: &Item<'_>, service: Service) -> Option<At<String>> {
     let text = item.text()?;
     match endpoint::read(&text.value, service) {
@@ -37,7 +37,7 @@ pub(super) fn read(item: &Item<'_>, secrets: &mut Vec<At<String>>) -> Vec<HttpGr
         .collect()
 }
 
-/// Reads the endpoints that models may have in an operator's file: grants that say nothing of methods.
+/// Reads the model endpoints that an operator's policy allows. They are grants without `methods`.
 pub(super) fn read_endpoints(item: &Item<'_>) -> Vec<HttpGrant> {
     let mut sent = Vec::new();
     item.tables("`endpoints`")

@@ -1,4 +1,4 @@
-//! TOML values as JSON: what a plugin's `config` becomes.
+//! Converts TOML values, such as a plugin's `config`, to JSON.
 
 use serde_json::{Map, Number, Value};
 use toml::Spanned;
@@ -6,7 +6,7 @@ use toml::de::DeValue;
 
 use super::diagnostic::Problems;
 
-/// The JSON form of a TOML value. Dates become strings; numbers that JSON cannot hold are reported.
+/// Converts a TOML value to JSON. Dates become strings; numbers that JSON cannot hold are reported.
 ///
 /// The TOML parser bounds the nesting (80 levels), which is less than what readers of JSON accept.
 pub(super) fn from_toml(value: &Spanned<DeValue<'_>>, problems: &Problems) -> Value {

@@ -1,4 +1,4 @@
-//! `[llm]`: which language model the team talks to. The providers themselves are in `services`.
+//! Reads `[llm]`: the language model of the team. The providers themselves are in `services`.
 
 use std::num::NonZeroU32;
 use std::ops::Range;
@@ -15,10 +15,10 @@ use crate::services::endpoint::{self, Service};
 use crate::services::llm::config::{Config, Endpoint, Price, Provider};
 use crate::tidy::tidy;
 
-/// More tries than any upstream deserves.
+/// The largest number of retries of a request.
 pub(super) const MAX_RETRIES: u64 = 100;
 
-/// Keys of the providers that answer from a file.
+/// The keys of providers that answer from a file.
 const FILE_KEYS: [&str; 1] = ["replies"];
 const OPENAI_KEYS: [&str; 4] = ["base_url", "api_key", "retries", "timeout"];
 
@@ -69,7 +69,8 @@ pub(super) fn read(table: &Table<'_>) -> Option<Config> {
             Provider::OpenAi(read_openai(table)?)
         }
         None => {
-            // What is wrong is said already; which keys belong cannot be told.
+            // The invalid provider is reported already. Which keys belong to it is unknown, so all
+            // are accepted.
             for key in FILE_KEYS.iter().chain(&OPENAI_KEYS) {
                 table.item(key);
             }
@@ -85,7 +86,8 @@ pub(super) fn read(table: &Table<'_>) -> Option<Config> {
     })
 }
 
-/// Well-known services that are asked as the provider `openai`, by the names that people write, and where they are.
+/// Well-known services with an OpenAI-compatible API, by the names that people write, and their
+/// base URLs.
 const COMPATIBLE: [(&str, &str); 12] = [
     ("anthropic", "https://api.anthropic.com/v1"),
     ("claude", "https://api.anthropic.com/v1"),
@@ -107,7 +109,8 @@ const COMPATIBLE: [(&str, &str); 12] = [
     ("vllm", "http://localhost:8000/v1"),
 ];
 
-/// Finds the service that a provider's name stands for, if it is one of these.
+/// Returns the name and the base URL of the service that a provider's name refers to, if it is one
+/// of `COMPATIBLE`.
 fn compatible(item: &Item<'_>) -> Option<(&'static str, &'static str)> {
     let written = item.is_text().then(|| item.text()).flatten()?.value;
     COMPATIBLE
@@ -115,7 +118,7 @@ fn compatible(item: &Item<'_>) -> Option<(&'static str, &'static str)> {
         .find(|(name, _)| written.eq_ignore_ascii_case(name))
 }
 
-/// Reports keys that only another provider has.
+/// Reports keys that belong to another provider.
 fn refuse(table: &Table<'_>, keys: &[&'static str], provider: &str) {
     table.bar(keys);
     for key in keys {
@@ -188,7 +191,7 @@ fn read_api_key(item: &Item<'_>) -> Option<String> {
     Some(name.value)
 }
 
-/// Where a team file names the variable of the key.
+/// Returns the span of `api_key` in a team file.
 pub(super) fn place_of_key(source: &Arc<Source>) -> Option<Range<usize>> {
     let document = super::document(source).ok()?;
     let key = document.get_ref().get("llm")?.get_ref().get("api_key")?;

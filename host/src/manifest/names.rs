@@ -1,4 +1,5 @@
-//! The names of a team: roles, aliases, groups and joins share one space, so that a name means one thing.
+//! The names of a team. Roles, aliases, groups and joins share one namespace, so that each name has
+//! one meaning.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,11 +15,11 @@ use super::diagnostic::Problems;
 use super::table::At;
 use crate::suggest::suggest;
 
-/// Longer names fit no screen.
+/// The longest name, in characters. Longer ones would not fit on a screen.
 pub(super) const MAX_NAME_CHARS: usize = 200;
 
 impl Definition {
-    /// Returns the team's name in the text of a team file, whether or not the rest makes a team.
+    /// Returns the team's name from the text of a team file, whether or not the rest is valid.
     pub fn team_name(text: &str) -> Option<String> {
         let (document, _) = DeTable::parse_recoverable(text);
         let team = document.get_ref().get("team")?.get_ref().as_table()?;
@@ -26,7 +27,7 @@ impl Definition {
     }
 }
 
-/// What a name stands for.
+/// What a name refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Named {
     Role(RoleId),
@@ -38,11 +39,13 @@ pub(super) enum Named {
 /// All names of a team.
 pub(super) struct Names {
     known: BTreeMap<String, (Named, Range<usize>)>,
-    /// What the roles are called, in their order; nothing where that could not be read.
+    /// The names of the roles, in their order; empty where a name could not be read.
     roles: Vec<String>,
-    /// Whether names outside of the team may be meant.
+    /// Whether names may refer to something outside of the team, because it has an
+    /// `[env.external]`.
     outside: bool,
-    /// Whether some name could not be read. Then an unknown one may be that, and one report is enough.
+    /// Whether some name could not be read. In that case unknown names are not reported, because
+    /// they may refer to it.
     incomplete: bool,
 }
 
@@ -67,7 +70,8 @@ impl Names {
                 names.declare(name, Named::Role(id), problems);
             }
         }
-        // After all roles: that an alias takes a role's name is the alias's fault.
+        // Aliases are declared after all roles, so that the alias is reported if it equals the name
+        // of a role.
         for (role, id) in roles() {
             for alias in &role.addresses {
                 names.declare(alias, Named::Alias(id), problems);
@@ -100,18 +104,18 @@ impl Names {
         self.known.insert(name.value.clone(), entry);
     }
 
-    /// What a name stands for, if it is known. Nothing is reported.
+    /// Returns what a name refers to. Reports nothing.
     pub(super) fn get(&self, name: &str) -> Option<Named> {
         self.known.get(name).map(|(named, _)| *named)
     }
 
-    /// What a name stands for, if it is known. One that is not is reported.
+    /// Returns what a name refers to. Reports an unknown name.
     pub(super) fn find(&self, name: &At<String>, problems: &Problems) -> Option<Named> {
         self.get(&name.value)
             .or_else(|| self.missing(name, |_| true, problems))
     }
 
-    /// Reports a name that stands for nothing, with those that would do.
+    /// Reports an unknown name, with similar names that would be valid in its place.
     fn missing(
         &self,
         name: &At<String>,
@@ -134,7 +138,7 @@ impl Names {
         None
     }
 
-    /// The role behind a name or an alias. Anything else is reported, with what was expected.
+    /// Returns the role that a name or an alias refers to. Anything else is reported.
     pub(super) fn role(&self, name: &At<String>, problems: &Problems) -> Option<RoleId> {
         let is_role = |named| matches!(named, Named::Role(_) | Named::Alias(_));
         let what = match self
@@ -150,7 +154,7 @@ impl Names {
         None
     }
 
-    /// The role behind a name or an alias, if there is one. Nothing is reported.
+    /// Returns the role that a name or an alias refers to. Reports nothing.
     pub(super) fn known_role(&self, name: &str) -> Option<RoleId> {
         match self.get(name)? {
             Named::Role(id) | Named::Alias(id) => Some(id),
@@ -160,7 +164,7 @@ impl Names {
 
     /// Checks a target of a route.
     pub(super) fn target(&self, name: &At<String>, problems: &Problems) {
-        // Outside, anything that can be read may be somebody's name but nothing.
+        // With an `[env.external]`, every legible name that is not empty may exist outside.
         if !is_special(&name.value) && (!self.outside || name.value.is_empty()) {
             self.find(name, problems);
         } else {
@@ -168,8 +172,8 @@ impl Names {
         }
     }
 
-    /// A name as it is saved: an alias stands for its role. Else a saved team would fit one in which the alias is
-    /// another's.
+    /// Returns a name as it is saved: that of the role for an alias. Otherwise a saved team would
+    /// still seem to fit a team file in which the alias belongs to another role.
     pub(super) fn lasting(&self, name: &At<String>) -> String {
         match self.get(&name.value) {
             Some(Named::Alias(id)) => self.roles[id.index()].clone(),
@@ -178,12 +182,12 @@ impl Names {
     }
 }
 
-/// Whether a name is one of those with a meaning of their own.
+/// Returns whether a name is reserved: `<all>` or `<self>`.
 fn is_special(name: &str) -> bool {
     name == TO_ALL || name == TO_SELF
 }
 
-/// Whether a name can be used; if not, that is reported.
+/// Returns whether a name is valid, and reports it if it is not.
 pub(super) fn valid(name: &At<String>, problems: &Problems) -> bool {
     if !is_legible(name, problems) {
         return false;
@@ -204,8 +208,8 @@ pub(super) fn valid(name: &At<String>, problems: &Problems) -> bool {
     false
 }
 
-/// Returns whether a name, or what refers to one, is free of invisible characters. One that is not is reported: people
-/// tell names apart by what they see.
+/// Returns whether a name, or a reference to one, is free of invisible characters, and reports it
+/// if it is not. With such characters two different names could look the same.
 pub(super) fn is_legible(name: &At<String>, problems: &Problems) -> bool {
     let Some(unfit) = unfit_for_name(&name.value) else {
         return true;
@@ -222,7 +226,7 @@ pub(super) fn is_legible(name: &At<String>, problems: &Problems) -> bool {
     false
 }
 
-/// Whether an action can have this name; if not, that is reported.
+/// Returns whether an action can have this name, and reports it if it cannot.
 pub(super) fn valid_action(name: &At<String>, problems: &Problems) -> bool {
     if name.value == IDEA_LABEL {
         let message = format!("an action cannot be named `{IDEA_LABEL}`");

@@ -1,5 +1,6 @@
-//! An operator's own file, `policy.toml`: what every team is bound by, whatever its file says. Read with the same care as a
-//! team file; what is left of a team's limits and grants is `bind`'s, where such files are `search`'s.
+//! An operator's policy, `policy.toml`, which restricts every team, whatever its file contains. It
+//! is read with the same checks as a team file. How it restricts a team is in `bind`; where
+//! policies are found is in `search`.
 
 mod bind;
 mod search;
@@ -24,23 +25,24 @@ pub use search::{files, in_force};
 /// The version of the format that this program reads.
 const SCHEMA: &str = "strata.policy/1";
 
-/// What an operator's file says.
+/// An operator's policy.
 #[derive(Clone, Debug)]
 pub struct Operator {
     source: Arc<Source>,
-    /// The most that each limit may be.
+    /// The upper bound of each limit.
     limits: BTreeMap<Limit, At<u64>>,
-    /// What may be granted; none where the file does not say.
+    /// What may be granted; `None` if the policy does not restrict grants.
     bounds: Option<Bounds>,
     /// Whether a team may have an `[env.external]`.
     external: Permission,
-    /// Whether components that are directories of source are built: that runs what lies in them.
+    /// Whether components may be built from source directories. Building runs code from the
+    /// directory.
     build: Permission,
-    /// What a team may spend.
+    /// The largest budget of a team.
     caps: Caps,
 }
 
-/// What an operator says of something that a team has or has not.
+/// Whether an operator allows something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Permission {
     Allowed,
@@ -53,7 +55,8 @@ impl Operator {
         Self::parse(super::read_source(path, "policy")?)
     }
 
-    /// Whether source may be built: that runs what lies in it.
+    /// Returns whether components may be built from source directories. Building runs code from the
+    /// directory.
     pub fn allows_builds(&self) -> bool {
         self.build == Permission::Allowed
     }
@@ -150,7 +153,7 @@ impl From<Diagnostics> for super::OverrideError {
     }
 }
 
-/// A refusal that names the file that it comes from.
+/// Returns a refusal that names the policy file.
 fn refuse(operator: &Operator, message: String) -> Diagnostics {
     let name = &operator.source.name;
     Diagnostic::new(message)

@@ -1,5 +1,6 @@
-//! What running a team would start, contact, read or write outside of its storage directory. Components that are files
-//! are not among it: they run in the sandbox, and without any of these uses they reach nothing.
+//! What running a team would start, contact, read or write outside of its storage directory.
+//! Component files are not included: they run in the sandbox, and without any of these uses they
+//! have no effect outside of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -146,8 +147,8 @@ impl fmt::Display for OutwardUse {
 }
 
 impl Definition {
-    /// Whether the file names nothing that could be outside of a storage directory, whatever the operator's policies have
-    /// left of it.
+    /// Returns whether the file names nothing that could be outside of a storage directory, even
+    /// before the operators' policies were applied.
     pub fn is_confined(&self) -> bool {
         let has_model = self.llm.is_some() || self.cuts.iter().any(|cut| cut.slot.is_none());
         let grants = self.places.values().any(|place| place.allow.is_some());
@@ -158,15 +159,16 @@ impl Definition {
         self.external.is_none() && self.files.is_empty() && !has_model && !grants && !builds
     }
 
-    /// The files and directories that a team file names: all that its components are made from and that it is read with,
-    /// as far as it can be read.
+    /// Returns the files and directories that a team file names, as far as the file can be read:
+    /// the components or their sources, schemas and scripted replies.
     pub fn named_files(path: &Path) -> BTreeSet<PathBuf> {
         read_source(path, "team")
             .map(Self::named)
             .unwrap_or_default()
     }
 
-    /// The same of the text of a team file.
+    /// Returns the files and directories that the text of a team file names, as far as it can be
+    /// read.
     pub fn files_named_in(text: &str, name: &str, base: &Path) -> BTreeSet<PathBuf> {
         Self::named(Source::new(
             text.to_owned(),
@@ -177,7 +179,7 @@ impl Definition {
 
     fn named(source: Source) -> BTreeSet<PathBuf> {
         let source = Arc::new(source);
-        // Nothing of it is read: whoever wrote the text may be a stranger.
+        // The named files are not read, because the text may come from someone who is not trusted.
         let problems = Problems::with(Arc::clone(&source), Beside::Left);
         if let Ok(document) = document(&source) {
             authored::read(Table::root(document.get_ref(), &problems));
@@ -189,7 +191,7 @@ impl Definition {
     /// are left out: the operator has named them.
     pub fn outward_uses(&self, storage: &Path) -> Vec<OutwardUse> {
         let storage = storage.canonicalize().ok();
-        // Where something leads that is not there yet cannot be told: it counts as outside.
+        // A path that does not exist yet cannot be resolved, so it counts as outside.
         let is_inside = |path: PathBuf| {
             storage
                 .as_ref()
@@ -237,7 +239,8 @@ impl Definition {
     }
 }
 
-/// The files that a team file is read with: schemas, replies of a model.
+/// Returns the files that a team file refers to apart from components: schemas and scripted
+/// replies.
 pub(super) fn files_beside(
     problems: &Problems,
     plugins: &BTreeMap<Slot, Plugin>,

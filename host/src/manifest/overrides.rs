@@ -1,4 +1,5 @@
-//! What the command line changes of a team file: caps, and components tried in place of the written ones.
+//! Applies the overrides of the command line to a team: limits of the run, and components that
+//! replace the ones in the file.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,30 +16,31 @@ use super::units::AMOUNTS;
 use crate::services::variables::Variables;
 use crate::suggest::suggest;
 
-/// What the command line changes. Nothing by default.
+/// The overrides of the command line. By default nothing is overridden.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
-    /// In place of `run.max_steps`; 0 for no limit.
+    /// Replaces `run.max_steps`; 0 means no limit.
     pub max_steps: Option<u64>,
-    /// In place of `run.max_parallel`.
+    /// Replaces `run.max_parallel`.
     pub max_parallel: Option<usize>,
-    /// In place of `team.investment`, in USD; 0 for no cap.
+    /// Replaces `team.investment`, in USD; 0 means no limit.
     pub investment: Option<f64>,
-    /// Where exchanges with language models are recorded.
+    /// The file to which requests to language models and their replies are recorded.
     pub record: Option<PathBuf>,
-    /// Where the variables are looked up that the team file names, such as API keys and secrets: in the environment of
-    /// this process by default.
+    /// Where the environment variables that the team file names, such as API keys and secrets, are
+    /// looked up. By default they are read from the environment of this process.
     pub variables: Variables,
-    /// Policies that bind the team. All of them hold.
+    /// The operators' policies that restrict the team. All of them apply.
     pub operators: Vec<Operator>,
-    /// `ROLE.ACTION=FILE` each; `ROLE.think` is what a role thinks with. Files are relative to the working directory.
+    /// Components that replace the ones in the file: `ROLE.ACTION=FILE`, or `ROLE.think=FILE` for
+    /// what a role thinks with. Files are relative to the working directory.
     pub components: Vec<String>,
 }
 
 /// An override that does not fit the team.
 #[derive(Debug, thiserror::Error)]
 pub enum OverrideError {
-    /// A cap that makes no sense.
+    /// A limit that is not valid.
     #[error("`{flag}` cannot be `{value}`: expected {expected}")]
     Value {
         /// The flag.
@@ -48,10 +50,10 @@ pub enum OverrideError {
         /// What is allowed.
         expected: &'static str,
     },
-    /// The team has what its operator does not allow.
+    /// The team contains something that an operator's policy does not allow.
     #[error("{0}")]
     Policy(Diagnostics),
-    /// A component for no place in the team.
+    /// A component for an action that the team does not have.
     #[error("`--component {argument}` names no action of the team; {hint}")]
     Unknown {
         /// What was given.
@@ -59,7 +61,7 @@ pub enum OverrideError {
         /// What may have been meant.
         hint: String,
     },
-    /// A place, and no component for it.
+    /// An action without a component for it.
     #[error("`--component {argument}` names no file; expected `{name}=FILE`")]
     NoFile {
         /// What was given.
@@ -67,13 +69,13 @@ pub enum OverrideError {
         /// The place.
         name: String,
     },
-    /// A component for two places at once.
+    /// A component whose name refers to two actions.
     #[error("`--component {argument}` can mean two actions; rename one in the team file")]
     Ambiguous {
         /// What was given.
         argument: String,
     },
-    /// The working directory is gone.
+    /// The working directory cannot be determined.
     #[error("cannot find the file of `--component {argument}`: {source}")]
     Path {
         /// What was given.
@@ -84,8 +86,8 @@ pub enum OverrideError {
 }
 
 impl Definition {
-    /// Puts the command line's word above the file's. A written `sha256` is for the written component: it does not
-    /// bind one that is given here.
+    /// Applies the overrides. They take precedence over the file. A `sha256` in the file pins the
+    /// component that the file names, and does not apply to a component that is given here.
     pub fn apply(&mut self, overrides: &Overrides) -> Result<(), OverrideError> {
         let policy = &mut self.team.policy;
         if let Some(steps) = overrides.max_steps {
@@ -115,16 +117,17 @@ impl Definition {
             llm.record = Some(record.clone());
         }
         self.variables = overrides.variables.clone();
-        self.plugins
-            .values_mut()
-            .for_each(|plugin| plugin.variables = overrides.variables.clone());
+        for plugin in self.plugins.values_mut() {
+            plugin.variables = overrides.variables.clone();
+        }
         self.give(&overrides.components, CommandLine::Current)?;
         self.bind(&overrides.operators)?;
         Ok(())
     }
 
-    /// Puts the components in place that an earlier command line gave, as [`given_components`](Self::given_components)
-    /// told them then. The command line at hand comes on top of it.
+    /// Applies the components that an earlier command line gave, as
+    /// [`given_components`](Self::given_components) returned them then. Call this before `apply`,
+    /// so that the current command line takes precedence.
     pub(crate) fn give_again(&mut self, components: &[String]) -> Result<(), OverrideError> {
         self.give(components, CommandLine::Earlier)
     }
@@ -146,7 +149,8 @@ impl Definition {
         Ok(())
     }
 
-    /// The components that were put in place of the written ones, as `--component` takes them, with absolute files.
+    /// Returns the components that replace the ones in the file, in the form of arguments of
+    /// `--component`, with absolute paths.
     pub fn given_components(&self) -> Vec<String> {
         let given = self
             .given
@@ -175,7 +179,8 @@ fn slots_by_name<'a>(
     names
 }
 
-/// Names and files may hold dots and equals signs: what is left of one of them must be a known name.
+/// Splits `ROLE.ACTION=FILE`. Both parts may contain dots and equals signs, so the argument is
+/// split at the first equals sign that leaves a known name.
 fn resolve(
     slots: &BTreeMap<String, Vec<Slot>>,
     argument: &str,

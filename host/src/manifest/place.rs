@@ -1,4 +1,5 @@
-//! Where components are written, so that what is found out later can still be shown in the team file.
+//! Where components are written, so that problems found later (when a component is loaded or run)
+//! can be shown in the team file.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -10,39 +11,40 @@ use super::skill::Chosen;
 use super::table::At;
 use crate::plugin::Limit;
 
-/// Where a component and what belongs to it are written.
+/// Where a component and the keys that belong to it are written.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
-    /// The head of the table.
+    /// The span of the header of the table.
     pub(super) entry: Range<usize>,
     pub(super) component: Range<usize>,
-    /// The skill that the component is, where it is named as one.
+    /// The skill, if the component is named as one.
     pub(super) skill: Option<Chosen>,
     pub(super) pin: Option<Range<usize>>,
     pub(super) function: Option<Range<usize>>,
     pub(super) config: Option<Range<usize>>,
-    /// The file with the schema of its output.
+    /// The file that contains the schema of its output.
     pub(super) output_schema: Option<PathBuf>,
     pub(super) allow: Option<Range<usize>>,
-    /// The limits that are written for it, or for all.
+    /// The limits that the team file sets for this component, or for all components.
     pub(super) limits: BTreeSet<Limit>,
-    /// Where its secrets are named.
+    /// The names of its secrets, where they are written.
     pub(super) secrets: Vec<At<String>>,
 }
 
-/// A component given on the command line in place of the written one, with the words it was given in.
+/// A component given on the command line that replaces the one in the team file, together with the
+/// argument.
 #[derive(Clone, Debug)]
 pub(super) struct Given {
     source: Arc<Source>,
     from: CommandLine,
 }
 
-/// The command line that gave a component.
+/// Which command line gave a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CommandLine {
-    /// That of this call.
+    /// The command line of this process.
     Current,
-    /// That of an earlier call, which was saved with the team.
+    /// An earlier command line, which was saved with the team.
     Earlier,
 }
 
@@ -60,7 +62,7 @@ impl Given {
         Self { source, from }
     }
 
-    /// Whether the operator gave it in this call.
+    /// Returns whether it was given on the command line of this process.
     pub(super) fn is_of_this_call(&self) -> bool {
         self.from == CommandLine::Current
     }

@@ -1,4 +1,5 @@
-//! What each component may use up and touch, for people and for scripts to read. Enforced in `sandbox`.
+//! The effective policy of each component (its limits and grants), as JSON and as text for people.
+//! It is enforced in `sandbox`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -19,75 +20,77 @@ use crate::tidy::tidy;
 pub struct PolicyRow {
     /// The role.
     pub role: String,
-    /// The action; none for what the role thinks with.
+    /// The action; `None` for what the role thinks with.
     pub action: Option<String>,
     /// `ROLE.ACTION` or `ROLE.think`, as `--component` takes it.
     pub slot: String,
     /// The component's file.
     pub component: PathBuf,
-    /// The function that is called of it; none for the handler.
+    /// The exported function that is called; `None` for the handler.
     pub function: Option<String>,
     /// Its SHA-256, where it is known.
     pub digest: Option<String>,
-    /// What a call may use up.
+    /// The limits of a call.
     #[serde(flatten)]
     pub limits: Limits,
-    /// Further tries of a failed call.
+    /// How often a failed call is retried.
     pub retries: u32,
-    /// The wait before the first of them.
+    /// The delay before the first retry.
     pub backoff_ms: u32,
-    /// Language models; none for none.
+    /// Access to language models, if any.
     pub llm: Option<LlmPolicy>,
-    /// Directories.
+    /// The directories that it may access.
     pub dirs: Vec<DirPolicy>,
-    /// Environment variables.
+    /// The environment variables that it may read.
     pub env: Vec<String>,
-    /// Hosts on the network.
+    /// The hosts that it may send requests to.
     pub http: Vec<HttpPolicy>,
-    /// Secrets that may be referred to.
+    /// The secrets that it may refer to.
     pub secrets: Vec<String>,
-    /// What the operators' policies took away, by which.
+    /// What the operators' policies reduced or removed, and which policy did.
     pub bounded: Vec<String>,
 }
 
-/// The use of language models.
+/// Access to language models.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LlmPolicy {
-    /// Names of models; `*` stands for any run of characters.
+    /// Names of models; `*` matches any sequence of characters.
     pub models: Vec<String>,
-    /// Calls per attempt; none for no limit of its own.
+    /// The largest number of calls per attempt; `None` for no separate limit.
     pub calls: Option<u32>,
 }
 
-/// The use of a directory.
+/// Access to a directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DirPolicy {
-    /// Where it is on the host.
+    /// The path on the host.
     pub host: PathBuf,
-    /// What the guest calls it.
+    /// The path in the guest.
     pub guest: String,
     /// Whether the guest may write there.
     pub write: bool,
-    /// How large the directory may become by that; none for no limit of its own.
+    /// How large the directory may become by the guest's writes; `None` for no separate limit.
     pub max_bytes: Option<u64>,
 }
 
-/// The use of hosts on the network.
+/// Access to hosts on the network.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HttpPolicy {
-    /// The hosts, at the scheme's own port where none is named.
+    /// The hosts. Without a port, the scheme's default port is meant.
     pub host: String,
-    /// The methods.
+    /// The HTTP methods.
     pub methods: Vec<String>,
-    /// The paths; `*` stands for any run of characters.
+    /// The paths; `*` matches any sequence of characters.
     pub path: String,
     /// Secrets that may be sent there.
     pub secrets: Vec<String>,
-    /// Headers that may be set although servers may take a request for another one because of them.
+    /// The headers that may be set although some servers interpret a request differently because of
+    /// them, such as `x-http-method-override`.
     pub headers: Vec<String>,
 }
 
-/// The effective policy of every component, in the order of the team. Digests are filled in where they are known.
+/// Returns the effective policy of every component, in the order of the team. `digests` holds the
+/// digests that are known.
 pub fn rows(definition: &Definition, digests: &BTreeMap<Slot, Digest>) -> Vec<PolicyRow> {
     let slots = definition.plugins.keys();
     slots
@@ -104,7 +107,7 @@ fn row(definition: &Definition, slot: Slot, digest: Option<&Digest>) -> PolicyRo
         Part::Think => None,
         Part::Action(id) => Some(role.action(id)),
     };
-    // What a role thinks with is not tried again by itself.
+    // What a role thinks with is not retried by itself.
     let never = Retry {
         retries: 0,
         backoff_ms: 0,
@@ -163,7 +166,7 @@ fn dir(grant: &crate::plugin::DirGrant) -> DirPolicy {
     }
 }
 
-/// The policy as text for people.
+/// Renders the policy as text for people.
 pub fn render(rows: &[PolicyRow]) -> String {
     let blocks: Vec<String> = rows.iter().map(block).collect();
     blocks.join("\n")
@@ -218,9 +221,9 @@ fn block(row: &PolicyRow) -> String {
     if none {
         line("may", "touch nothing outside".into());
     }
-    row.bounded
-        .iter()
-        .for_each(|cut| line("bounded", cut.clone()));
+    for reduction in &row.bounded {
+        line("bounded", reduction.clone());
+    }
     text
 }
 

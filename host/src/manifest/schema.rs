@@ -1,10 +1,10 @@
-//! The JSON Schema of team files, for editors and for whoever writes such files by program: every key with what it
-//! means, its default, its words and its range.
+//! The JSON Schema of team files, for editors and for programs that write such files: every key
+//! with its meaning, its default, its allowed words and its range.
 //!
-//! Reading is done in `authored`, which explains what is wrong better than any schema could. Defaults, words and ranges
-//! are taken from where reading takes them. That both know the same keys and types is proven by a test, which has every
-//! table of every team file read with keys and values of all kinds, and holds the schema's judgement against the
-//! reader's.
+//! Team files are not validated with this schema but by `authored`, which gives better
+//! explanations. Defaults, words and ranges are taken from the code that reads them. A test proves
+//! that both know the same keys and types: it reads every table of every team file with keys and
+//! values of all kinds and compares the result with that of the schema.
 
 mod kind;
 pub(super) mod places;
@@ -13,7 +13,7 @@ mod team;
 
 use serde_json::{Map, Value, json};
 
-/// The schema, whole.
+/// Returns the complete schema.
 pub fn document() -> Value {
     let mut schema = team::file();
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
@@ -31,21 +31,21 @@ pub fn document() -> Value {
     schema
 }
 
-/// A key of a table.
+/// A key of a table, with the schema of its value.
 struct Key {
     name: &'static str,
     schema: Value,
     need: Need,
 }
 
-/// Whether a table can be without a key.
+/// Whether a key is required.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Need {
     Optional,
     Required,
 }
 
-/// A key that may be left out.
+/// Creates an optional key.
 fn key(name: &'static str, about: &str, schema: Value) -> Key {
     Key {
         name,
@@ -54,7 +54,7 @@ fn key(name: &'static str, about: &str, schema: Value) -> Key {
     }
 }
 
-/// A key that has to be there.
+/// Creates a required key.
 fn needed(name: &'static str, about: &str, schema: Value) -> Key {
     Key {
         need: Need::Required,
@@ -67,7 +67,7 @@ fn described(about: &str, mut schema: Value) -> Value {
     schema
 }
 
-/// A table with these keys and no others.
+/// Returns the schema of a table with these keys and no others.
 fn table(keys: Vec<Key>) -> Value {
     let required: Vec<&str> = keys
         .iter()
@@ -85,7 +85,7 @@ fn table(keys: Vec<Key>) -> Value {
     table
 }
 
-/// A table whose keys are names that the author chooses.
+/// Returns the schema of a table whose keys are names that the author chooses.
 fn named(value: Value) -> Value {
     json!({ "type": "object", "additionalProperties": value })
 }
@@ -94,19 +94,20 @@ fn reference(name: &str) -> Value {
     json!({ "$ref": format!("#/$defs/{name}") })
 }
 
-/// A list of tables.
+/// Returns the schema of a list of tables.
 fn tables(name: &str) -> Value {
     json!({ "type": "array", "items": reference(name) })
 }
 
-/// Holds for tables in which this key has this word: those keys have to be there, these cannot.
+/// Returns a rule for tables in which `key` has the value `word`: the `needed` keys must be
+/// present, the `refused` keys absent.
 fn when(key: &str, word: &str, needed: &[&str], refused: &[&str]) -> Value {
     let mut then = without(refused);
     then["required"] = needed.into();
     json!({ "if": { "properties": { key: { "const": word } }, "required": [key] }, "then": then })
 }
 
-/// A table that has none of these keys.
+/// Returns the schema of a table that has none of these keys.
 fn without(refused: &[&str]) -> Value {
     let refused = refused
         .iter()

@@ -1,32 +1,33 @@
-//! `skill = "name@version"` in place of `component`: which file on the shelf that is. The shelf itself is in `skills`.
+//! Reads `skill = "name@version"`, which is written instead of `component`, and finds the skill on
+//! the user's shelf. The shelf itself is in `skills`.
 //!
-//! That a skill is missing is found out when the team is to run, not when its file is read: a team can be drawn, and a
-//! saved one looked at, without its components.
+//! A missing skill is reported when the team is to run, not when its file is read, because drawing
+//! a team or inspecting a saved one must work without its components.
 
 use std::path::PathBuf;
 
 use super::table::{At, Item};
 use crate::skills::{Shelf, Skill, Wanted};
 
-/// A skill in its place.
+/// The result of looking up a skill.
 pub(super) struct Placed {
-    /// Its component, or a file that is not there.
+    /// The path of its component; the file does not exist if the skill was not found.
     pub(super) component: At<PathBuf>,
-    /// The digest it must have.
+    /// The SHA-256 that the component must have, if the skill was found.
     pub(super) pin: Option<String>,
-    /// What was written, and what that is.
+    /// The reference, and what it resolves to.
     pub(super) chosen: Chosen,
 }
 
-/// A skill that is named, and which one that is.
+/// A reference to a skill, and the skill that it resolves to.
 #[derive(Clone, Debug)]
 pub(super) struct Chosen {
     pub(super) wanted: Wanted,
-    /// The name and version of the one on the shelf; none where there is none.
+    /// The name and version of the matching skill on the shelf; `None` if there is none.
     pub(super) found: Option<String>,
 }
 
-/// Reads the name of a skill, and looks for it on the user's shelf.
+/// Reads a reference to a skill and looks it up on the user's shelf.
 pub(super) fn read(item: &Item<'_>) -> Option<Placed> {
     let text = item.text()?;
     let wanted: Wanted = match text.value.parse() {
@@ -62,7 +63,7 @@ pub(super) fn read(item: &Item<'_>) -> Option<Placed> {
     })
 }
 
-/// Why a skill cannot be used, if it cannot: it is not there, or damaged.
+/// Returns why a skill cannot be used: it is missing or damaged. Returns `None` if it can be used.
 pub(super) fn problem(wanted: &Wanted) -> Option<String> {
     let usable = Shelf::of_user().and_then(|shelf| shelf.component(&shelf.find(wanted)?));
     usable.err().map(|error| error.to_string())

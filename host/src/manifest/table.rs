@@ -1,7 +1,9 @@
-//! Reading tables of a team file, value by value, with the place of each. What the keys mean is the readers' business.
+//! Reads the tables of a team file, value by value, with the position of each. What the keys mean
+//! is up to the callers.
 //!
-//! A table remembers which keys it was asked for; when it is dropped, it reports every other key as unknown. So no
-//! list of keys has to be kept beside the code that reads them, and none can be forgotten.
+//! A table records which keys were looked up. When it is dropped, it reports every other key as
+//! unknown. So no list of keys must be kept in step with the code that reads them, and none can be
+//! forgotten.
 
 mod item;
 
@@ -15,20 +17,20 @@ use super::diagnostic::Problems;
 use super::schema::places::{ANY, below, places};
 use crate::suggest::{almost, closest, suggest};
 
-/// A value with the place it was written at.
+/// A value with its span in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct At<T> {
     pub(super) value: T,
     pub(super) span: Range<usize>,
 }
 
-/// Keys that people bring from elsewhere, with what to do instead.
+/// Keys of other programs, with what to do instead.
 const EXPLAINED: [(&str, &str); 1] = [(
     "n_round",
     "there is no count of rounds: a run ends when no message is left; `max_steps` under `[run]` is a safety stop",
 )];
 
-/// Words that people have for keys of ours. They are told where that key can stand.
+/// Synonyms of keys. The hint for a synonym names the key, if the key is possible in that table.
 const SYNONYMS: [(&str, &str); 6] = [
     ("condition", "when"),
     ("else", "default"),
@@ -41,25 +43,25 @@ const SYNONYMS: [(&str, &str); 6] = [
 /// A table being read.
 pub(super) struct Table<'a> {
     what: String,
-    /// Its place in a team file, as `schema::places` names it; none in other files.
+    /// Its path in a team file, as in `schema::places`; `None` in other files.
     at: Option<String>,
     pub(super) span: Range<usize>,
     entries: &'a DeTable<'a>,
     asked: RefCell<Vec<&'static str>>,
-    /// Keys that cannot stand beside what is there.
+    /// Keys that exclude others that are present.
     barred: RefCell<Vec<&'static str>>,
     missing: RefCell<Vec<Missing>>,
     names: Cell<Names>,
     pub(super) problems: &'a Problems,
 }
 
-/// Keys one of which has to be there, and the lines to add.
+/// Missing keys, one of which is required, and the lines to add.
 struct Missing {
     keys: Vec<&'static str>,
     lines: Vec<String>,
 }
 
-/// Who chooses the keys of a table.
+/// Who determines the keys of a table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Names {
     Ours,
@@ -67,7 +69,7 @@ enum Names {
 }
 
 impl<'a> Table<'a> {
-    /// The whole document.
+    /// Creates the root table of a team file.
     pub(super) fn root(entries: &'a DeTable<'a>, problems: &'a Problems) -> Self {
         Self::new(
             "a team file".into(),
@@ -78,7 +80,7 @@ impl<'a> Table<'a> {
         )
     }
 
-    /// The whole document, of another kind of file.
+    /// Creates the root table of another kind of file.
     pub(super) fn root_of(what: &str, entries: &'a DeTable<'a>, problems: &'a Problems) -> Self {
         Self::new(what.into(), None, 0..0, entries, problems)
     }
@@ -103,12 +105,12 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// What is written under a key.
+    /// Returns the value of a key.
     pub(super) fn item(&self, key: &'static str) -> Option<Item<'a>> {
         self.asked.borrow_mut().push(key);
         let (name, value) = self.entries.get_key_value(key)?;
         let at = self.at.as_ref().map(|at| below(at, key));
-        let item = Item::new((key, at), name.span(), value, self.problems);
+        let item = Item::new(key, name.span(), at, value, self.problems);
         Some(if self.slip_for(key).is_some() {
             item.torn()
         } else {
@@ -116,7 +118,8 @@ impl<'a> Table<'a> {
         })
     }
 
-    /// An unknown key that was meant to be this one, where both are there: `[[roles]]`, with `[role.think]` below it.
+    /// Returns an unknown key that is a misspelling of this one, if both are present: a list
+    /// `[[roles]]`, and the table that `[role.think]` below it implies.
     fn slip_for(&self, key: &str) -> Option<&str> {
         let (at, is_tables) = (self.at.as_ref()?, |value: &DeValue<'_>| {
             value.as_array().is_some_and(is_of_tables)
@@ -127,7 +130,7 @@ impl<'a> Table<'a> {
             .iter()
             .filter(|(_, value)| is_torn && is_tables(value.get_ref()));
         let mut names = lists.map(|(name, _)| name.get_ref().as_ref());
-        // What may stand where is asked last: to find that out takes as long as to read a short file.
+        // The index is consulted last: building it takes as long as reading a short file.
         names.find(|name| {
             closest(name, [key]).is_some()
                 && places().is_list(&below(at, key))
@@ -136,12 +139,12 @@ impl<'a> Table<'a> {
         })
     }
 
-    /// As `item`, and a problem if there is none.
+    /// Returns the value of a key, and reports a problem if it is missing.
     pub(super) fn required(&self, key: &'static str) -> Option<Item<'a>> {
         self.required_as(key, &format!("{key} = …"))
     }
 
-    /// As `required`, with the line that is missing if there is none.
+    /// Returns the value of a key, and reports a problem with the line to add if it is missing.
     pub(super) fn required_as(&self, key: &'static str, line: &str) -> Option<Item<'a>> {
         let item = self.item(key);
         if item.is_none() {
@@ -153,7 +156,7 @@ impl<'a> Table<'a> {
         item
     }
 
-    /// Reports that none of these keys is there.
+    /// Reports that none of these keys is present, one of which is required.
     pub(super) fn lacks(&self, keys: &[&'static str]) {
         let lines = keys.iter().map(|key| format!("{key} = …")).collect();
         self.missing.borrow_mut().push(Missing {
@@ -162,19 +165,19 @@ impl<'a> Table<'a> {
         });
     }
 
-    /// Keys that cannot stand beside what is there: nobody is advised to write them.
+    /// Excludes keys from suggestions, because they conflict with keys that are present.
     pub(super) fn bar(&self, keys: &[&'static str]) {
         self.barred.borrow_mut().extend(keys);
     }
 
-    /// All entries of a table whose keys are names that the author chose.
+    /// Returns all entries of a table whose keys are names that the author chose.
     pub(super) fn entries(&self) -> impl Iterator<Item = Item<'a>> {
         self.names.set(Names::Theirs);
         let problems = self.problems;
         let at = self.at.as_ref().map(|at| below(at, ANY));
         self.entries.iter().map(move |(name, value)| {
             let key: &str = name.get_ref();
-            Item::new((key, at.clone()), name.span(), value, problems)
+            Item::new(key, name.span(), at.clone(), value, problems)
         })
     }
 
@@ -182,7 +185,7 @@ impl<'a> Table<'a> {
         self.entries.contains_key(key)
     }
 
-    /// The keys that could be added.
+    /// Returns the keys that could be added.
     fn free(&self) -> Vec<&'static str> {
         let barred = self.barred.borrow();
         let asked = self.asked.borrow();
@@ -193,10 +196,11 @@ impl<'a> Table<'a> {
             .collect()
     }
 
-    /// What to write in place of an unknown key. Nothing that is there already, or cannot be there.
+    /// Returns the hint for an unknown key. It never suggests a key that is present already or that
+    /// conflicts with one.
     fn hint(&self, key: &str, free: &[&str]) -> String {
         if self.problems.are_many() {
-            // It is not shown, and each costs a look at all that is there.
+            // It would not be shown, and computing it means comparing all keys.
             return String::new();
         }
         if let Some((_, text)) = EXPLAINED.iter().find(|(known, _)| *known == key) {
@@ -222,7 +226,7 @@ impl<'a> Table<'a> {
             .unwrap_or_else(|| "remove it".into())
     }
 
-    /// The key that was most likely meant, where that is there as well.
+    /// Returns the key that was most likely meant, if that key is present as well.
     fn written(&self, key: &str) -> Option<&'static str> {
         almost(
             key,
@@ -234,13 +238,14 @@ impl<'a> Table<'a> {
         )
     }
 
-    /// Remembers what may be in an unknown key.
+    /// Records the path of the value of an unknown key as unread, since other keys may seem to be
+    /// missing because of it.
     fn unread(&self, key: &str, meant: Option<&str>) {
         let Some(at) = &self.at else { return };
         let value = self.entries.get(key).map(|value| value.get_ref());
         let holds_more = value.is_some_and(|value| value.is_table() || value.is_array());
         match meant {
-            // It may be any of the tables.
+            // At the root it may have been meant as any of the tables.
             _ if at.is_empty() && holds_more => self.problems.unread(String::new()),
             Some(meant) => self.problems.unread(below(at, meant)),
             None if holds_more => self.problems.unread(below(at, key)),
@@ -249,7 +254,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// The key that was most likely meant by a word.
+/// Returns the key that was most likely meant by a word.
 fn meant<'k>(word: &str, free: &[&'k str]) -> Option<&'k str> {
     let ours = SYNONYMS
         .iter()
@@ -266,7 +271,7 @@ fn is_of_tables(array: &DeArray<'_>) -> bool {
     !array.is_empty() && array.iter().all(|item| item.get_ref().is_table())
 }
 
-/// Codes, one of which is enough.
+/// Joins alternatives, each quoted: `` `a`, `b` or `c` ``.
 fn one_of<T: std::fmt::Display>(codes: &[T]) -> String {
     let codes: Vec<String> = codes.iter().map(|code| format!("`{code}`")).collect();
     match codes.split_last() {
@@ -289,7 +294,7 @@ impl Drop for Table<'_> {
         let mut missing = self.missing.take();
         for name in unknown {
             let key: &str = name.get_ref();
-            // A slip of the pen is one problem, not an unknown key and a missing one.
+            // A misspelt key is reported once, not as an unknown key and a missing one.
             let meant = meant(key, &free);
             missing.retain(|missing| !missing.keys.iter().any(|key| Some(*key) == meant));
             self.unread(key, meant);

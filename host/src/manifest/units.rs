@@ -1,14 +1,15 @@
-//! Sizes and durations as people write them. Where they are allowed is decided by who reads them.
+//! Parses and formats sizes and durations as people write them. Which keys accept them is decided
+//! by the code that reads these keys.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use strata_core::money::Usd;
 
-/// Amounts in USD that can be a cap or a price.
+/// The amounts in USD that are valid as a budget or a price.
 pub(super) const AMOUNTS: RangeInclusive<f64> = 0.0..=Usd::MOST_DOLLARS;
 
-/// A run's limits are below this; it also keeps every duration within 32 bits of milliseconds.
+/// The longest duration. It keeps every duration within 32 bits of milliseconds.
 const MAX_DURATION: Duration = Duration::from_secs(30 * 24 * 3600);
 
 const SIZES: [(&str, u64); 9] = [
@@ -47,14 +48,15 @@ const DURATION_WORDS: [(&str, &str); 13] = [
     ("hour", "h"),
 ];
 
-/// Returns a question for what was most likely meant, with a blank behind it; nothing if that is not known.
+/// Returns a question whether `number` with `unit` was meant, followed by a space; empty if there
+/// is no unit.
 fn meant_by(number: &str, unit: Option<&str>) -> String {
     let unit = unit.filter(|_| !number.is_empty());
     unit.map(|unit| format!("did you mean `{number}{unit}`? "))
         .unwrap_or_default()
 }
 
-/// Bytes, from `64MiB`, `1.5 GB`, `4096`.
+/// Parses a size, such as `64MiB`, `1.5 GB` or `4096`, into bytes. Fails with a hint.
 pub(super) fn parse_size(text: &str) -> Result<u64, String> {
     let (number, unit) = split(text);
     let Some((_, factor)) = SIZES.iter().find(|(name, _)| *name == unit) else {
@@ -68,7 +70,7 @@ pub(super) fn parse_size(text: &str) -> Result<u64, String> {
     scale(number, *factor).ok_or_else(|| "expected a number that fits 64 bits: `64MiB`".into())
 }
 
-/// A duration, from `500ms`, `1.5s`, `2m`, `1h`.
+/// Parses a duration, such as `500ms`, `1.5s`, `2m` or `1h`. Fails with a hint.
 pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     let (number, unit) = split(text);
     let Some((_, factor)) = DURATIONS.iter().find(|(name, _)| *name == unit) else {
@@ -91,12 +93,12 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(duration)
 }
 
-/// What a size looks like, as a regular expression.
+/// Returns a regular expression that matches sizes.
 pub(super) fn size_pattern() -> String {
     pattern(&SIZES.map(|(unit, _)| unit))
 }
 
-/// What a duration looks like, as a regular expression.
+/// Returns a regular expression that matches durations.
 pub(super) fn duration_pattern() -> String {
     pattern(&DURATIONS.map(|(unit, _)| unit))
 }
@@ -108,7 +110,7 @@ fn pattern(units: &[&str]) -> String {
     )
 }
 
-/// The number and its unit.
+/// Splits a quantity into its number and its unit.
 fn split(text: &str) -> (&str, &str) {
     let end = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
@@ -117,17 +119,18 @@ fn split(text: &str) -> (&str, &str) {
     (number, unit.trim())
 }
 
-/// A decimal number times a factor. None for what is not a number or does not fit.
+/// Multiplies a decimal number by a factor. Returns `None` if it is not a number or the product
+/// does not fit.
 fn scale(number: &str, factor: u64) -> Option<u64> {
     if let Ok(whole) = number.parse::<u64>() {
         return whole.checked_mul(factor);
     }
     let product = number.parse::<f64>().ok()? * factor as f64;
-    // 2^63 is above every size there is; beyond 2^53 a fraction has no meaning anyway.
+    // 2^63 is above every meaningful size. Above 2^53 an `f64` holds no fractions anyway.
     (product < 9.2e18).then(|| product.round() as u64)
 }
 
-/// A size in the largest unit that shows it exactly.
+/// Formats a size in the largest unit that represents it exactly.
 pub fn show_size(bytes: u64) -> String {
     let unit = SIZES
         .iter()
@@ -138,7 +141,7 @@ pub fn show_size(bytes: u64) -> String {
     }
 }
 
-/// A duration in the largest unit that shows it exactly.
+/// Formats a duration in the largest unit that represents it exactly.
 pub fn show_duration(duration: Duration) -> String {
     let ms = duration.as_millis();
     let units = [("h", 3_600_000), ("m", 60_000), ("s", 1_000)];

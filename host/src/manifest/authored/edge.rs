@@ -1,4 +1,4 @@
-//! `[[route]]`, `[[join]]` and `[env.external]` as they are written.
+//! Reads `[[route]]`, `[[join]]` and `[env.external]`.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ pub(in crate::manifest) struct Route {
     pub(in crate::manifest) arms: Vec<Arm>,
 }
 
-/// One way of a route.
+/// One arm of a route: an optional condition and the targets.
 pub(in crate::manifest) struct Arm {
     pub(in crate::manifest) when: Option<At<String>>,
     pub(in crate::manifest) to: Vec<At<String>>,
@@ -43,7 +43,7 @@ pub(super) fn read_routes(root: &Table<'_>) -> Vec<Route> {
 fn read_route(table: &Table<'_>) -> Route {
     let from = table.required("from").and_then(|item| item.text());
     let label = table.item("label").and_then(|item| item.text());
-    // It may have several lines.
+    // A label may have several lines.
     let lines = label
         .iter()
         .flat_map(|label| label.value.lines().map(|line| (line.trim(), &label.span)));
@@ -65,7 +65,7 @@ fn read_route(table: &Table<'_>) -> Route {
     Route { from, label, arms }
 }
 
-/// `to`, with or without `when`.
+/// Reads a route without `case`: `to`, with or without `when`.
 fn read_plain(table: &Table<'_>) -> Vec<Arm> {
     if let Some(default) = table.item("default") {
         let problem = table
@@ -74,7 +74,7 @@ fn read_plain(table: &Table<'_>) -> Vec<Arm> {
         let hint = "a route without `case` names its targets in `to`";
         table.problems.add(problem.hint(hint));
     }
-    // Asked for so that it is known: a slip of the pen is then explained.
+    // Looked up so that the table knows the key and can suggest it for a misspelt one.
     let _ = table.item("case");
     if table.has("to") || table.has("when") {
         table.bar(&["case", "default"]);
@@ -86,7 +86,7 @@ fn read_plain(table: &Table<'_>) -> Vec<Arm> {
     }]
 }
 
-/// `case` with its arms, and `default`.
+/// Reads `case` with its arms, and `default`.
 fn read_cases(table: &Table<'_>) -> Vec<Arm> {
     table.bar(&["to", "when"]);
     for key in ["to", "when"] {
@@ -181,14 +181,15 @@ pub(super) fn read_external(env: &Table<'_>) -> Option<At<External>> {
         Some(Kind::Http) => {
             refuse(&table, "command", "stdio");
             let At { value, span } = http::read_url(&table.required("url")?, Service::Messages)?;
-            // It was read as one.
+            // Cannot fail: `read_url` has checked the URL.
             let url = value.parse().ok()?;
             Some(At {
                 value: External::Http { url },
                 span,
             })
         }
-        // What is wrong is said already; which keys belong cannot be told.
+        // The invalid `kind` is reported already. Which keys belong to it is unknown, so both are
+        // accepted.
         None => {
             table.item("command");
             table.item("url");
@@ -197,7 +198,7 @@ pub(super) fn read_external(env: &Table<'_>) -> Option<At<External>> {
     }
 }
 
-/// Reports a key that only another kind has.
+/// Reports a key that belongs to another `kind`.
 fn refuse(table: &Table<'_>, key: &'static str, kind: &str) {
     table.bar(&[key]);
     if let Some(item) = table.item(key) {

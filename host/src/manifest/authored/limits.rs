@@ -1,5 +1,5 @@
-//! `[limits]`, of the team, of one component, of an operator's policy. What they mean is in `plugin::Limits`; they are
-//! enforced in `sandbox`.
+//! Reads `[limits]` of a team, of one component, or of an operator's policy. The limits are defined
+//! in `plugin::Limits` and enforced in `sandbox`.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -10,35 +10,36 @@ use strata_core::team::Retry;
 use crate::manifest::table::{At, Item, Table};
 use crate::plugin::{Limit, Limits, Unit};
 
-/// More tries than any upstream deserves.
+/// The largest number of retries of a call.
 pub(in crate::manifest) const MAX_RETRIES: u64 = 100;
-/// As many as the tables of one component can have.
+/// The largest number of table elements: more than the tables of one component can have.
 pub(in crate::manifest) const MAX_TABLE_ELEMENTS: u64 = 16 << 20;
 
-/// The wait before the first further try.
+/// The default delay before the first retry.
 pub(in crate::manifest) const DEFAULT_BACKOFF: Duration = Duration::from_millis(500);
 
-/// What is written of limits; what is not written is taken from elsewhere.
+/// The limits that are written in one place. Those that are not written come from another `Patch`
+/// or from the defaults.
 #[derive(Clone, Default)]
 pub(in crate::manifest) struct Patch {
-    /// The table they are written in, if there is one.
+    /// The span of the table in which they are written, if there is one.
     pub(in crate::manifest) span: Option<Range<usize>>,
-    /// Numbers of the limit's units, each with the place of its key.
+    /// The written limits, each in its own unit, with the span of its key.
     pub(in crate::manifest) written: BTreeMap<Limit, At<u64>>,
     retries: Option<u64>,
     backoff: Option<Duration>,
 }
 
-/// What limits are for.
+/// The kind of component that limits apply to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::manifest) enum Subject {
     /// An action.
     Action,
-    /// What chooses among actions. It is not tried again by itself.
+    /// The component that chooses a role's next action. It is not retried by itself.
     Thinker,
 }
 
-/// Reads a table of limits.
+/// Reads a table of limits, and for actions also when a failed call is retried.
 pub(in crate::manifest) fn read(table: &Table<'_>, subject: Subject) -> Patch {
     let mut patch = Patch {
         span: Some(table.span.clone()),
@@ -52,7 +53,7 @@ pub(in crate::manifest) fn read(table: &Table<'_>, subject: Subject) -> Patch {
     patch
 }
 
-/// Reads the limits alone.
+/// Reads the limits of a table, without `retries` and `backoff`.
 pub(in crate::manifest) fn read_limits(table: &Table<'_>) -> BTreeMap<Limit, At<u64>> {
     let limits = Limit::ALL.into_iter().filter_map(|limit| {
         let item = table.item(limit.key())?;
@@ -71,7 +72,7 @@ pub(in crate::manifest) fn read_limits(table: &Table<'_>) -> BTreeMap<Limit, At<
 fn read_limit(item: &Item<'_>, limit: Limit) -> Option<u64> {
     let value = match limit.unit() {
         Unit::Bytes => item.size()?,
-        // Durations are bounded to fit; see `units`.
+        // The longest duration in `units` fits into 64 bits of milliseconds.
         Unit::Milliseconds => item.duration()?.as_millis() as u64,
         Unit::Count => item.whole(0..=most(limit))?,
     };
@@ -93,7 +94,8 @@ fn most(limit: Limit) -> u64 {
     }
 }
 
-/// Whether an action can do without, or (fuel) zero stands for no limit.
+/// Returns whether a limit may be zero: an action can work without what it bounds, or, for fuel,
+/// zero means no limit.
 fn may_be_zero(limit: Limit) -> bool {
     match limit {
         Limit::TableElements | Limit::Fuel | Limit::Log | Limit::HostCalls | Limit::HostBytes => {
@@ -109,7 +111,7 @@ fn may_be_zero(limit: Limit) -> bool {
 }
 
 impl Patch {
-    /// These limits, with what is not written taken from others.
+    /// Returns these limits, completed with those of `others` that are not written here.
     pub(in crate::manifest) fn or(&self, others: &Self) -> Self {
         let mut written = others.written.clone();
         written.extend(self.written.clone());
@@ -121,21 +123,21 @@ impl Patch {
         }
     }
 
-    /// The limits, with defaults for what is not written.
+    /// Returns all limits, with defaults for those that are not written.
     pub(in crate::manifest) fn limits(&self) -> Limits {
         let mut limits = Limits::default();
-        self.written
-            .iter()
-            .for_each(|(limit, at)| limits.set(*limit, at.value));
+        for (limit, at) in &self.written {
+            limits.set(*limit, at.value);
+        }
         limits
     }
 
-    /// When a failed call is tried again.
+    /// Returns when a failed call is retried.
     pub(in crate::manifest) fn retry(&self) -> Retry {
         let backoff = self.backoff.unwrap_or(DEFAULT_BACKOFF);
         Retry {
             retries: self.retries.unwrap_or(0) as u32,
-            // Durations are bounded to fit; see `units`.
+            // The longest duration in `units` fits into 32 bits of milliseconds.
             backoff_ms: backoff.as_millis() as u32,
         }
     }

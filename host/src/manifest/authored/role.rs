@@ -1,4 +1,4 @@
-//! `[[role]]` and `[[role.action]]` as they are written.
+//! Reads `[[role]]` and `[[role.action]]`.
 
 use std::ops::Range;
 
@@ -9,14 +9,14 @@ use super::read_caps;
 use super::slot::{self, Slot};
 use crate::manifest::table::{At, Table};
 
-/// Roles of a team and actions of a role are numbered in 16 bits.
+/// The largest number of roles in a team and of actions in a role, which are numbered with 16 bits.
 const MAX_NUMBERED: usize = u16::MAX as usize;
 
 /// `[[role]]`.
 pub(in crate::manifest) struct Role {
     pub(in crate::manifest) span: Range<usize>,
     pub(in crate::manifest) name: Option<At<String>>,
-    /// Where it says that a person plays it.
+    /// The span of `kind = "human"`, if the role is one.
     pub(in crate::manifest) human: Option<Range<usize>>,
     pub(in crate::manifest) profile: String,
     pub(in crate::manifest) goal: String,
@@ -31,7 +31,7 @@ pub(in crate::manifest) struct Role {
     pub(in crate::manifest) caps: Caps,
 }
 
-/// The word for how a role goes from one action to the next.
+/// The value of `react`: how a role goes from one action to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::manifest) enum Mode {
     ByOrder,
@@ -64,7 +64,7 @@ pub(super) fn read_all(root: &Table<'_>) -> Vec<Role> {
     roles.iter().take(MAX_NUMBERED).map(read).collect()
 }
 
-/// What a role cannot have that a person plays.
+/// The keys that a human role cannot have.
 const OF_AGENTS: [&str; 4] = ["action", "think", "react", "max_react_loop"];
 
 fn read(table: &Table<'_>) -> Role {

@@ -1,4 +1,5 @@
-//! A component in its place, as it is written: which file, with what configuration, limits and grants.
+//! Reads the keys of an action or of `think` that configure its component: the file, the
+//! configuration, limits and grants.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -18,22 +19,23 @@ use crate::open;
 use crate::plugin::{Access, DirGrant, Grants, LlmGrant, Schema};
 use crate::tidy::tidy;
 
-/// Schemas are written by hand; a larger file is another file.
+/// The largest schema file that is read. Schemas are written by hand, so a larger file is most
+/// likely something else.
 const MAX_SCHEMA_BYTES: u64 = 1 << 20;
 
-/// A component in its place.
+/// A component of an action or of `think`, as it is written.
 pub(in crate::manifest) struct Slot {
     pub(in crate::manifest) span: Range<usize>,
     pub(in crate::manifest) component: Option<At<PathBuf>>,
     pub(in crate::manifest) pin: Option<At<String>>,
-    /// The skill that the component is, where it is named as one.
+    /// The skill, if the component is named as one.
     pub(in crate::manifest) skill: Option<Chosen>,
-    /// What is called of a component that may know nothing of the host.
+    /// The exported function to call, for a component that does not use the host's interface.
     pub(in crate::manifest) function: Option<At<String>>,
     pub(in crate::manifest) config: Value,
-    /// Where that is written.
+    /// The span of the configuration.
     pub(in crate::manifest) config_span: Option<Range<usize>>,
-    /// With the file that it is in.
+    /// The schema of the output, and the file that contains it.
     pub(in crate::manifest) output_schema: Option<(Schema, PathBuf)>,
     pub(in crate::manifest) limits: Patch,
     pub(in crate::manifest) allow: Allow,
@@ -44,11 +46,11 @@ pub(in crate::manifest) struct Slot {
 pub(in crate::manifest) struct Allow {
     pub(in crate::manifest) span: Option<Range<usize>>,
     pub(in crate::manifest) grants: Grants,
-    /// Where secrets are named.
+    /// The names of secrets, where they are written.
     pub(in crate::manifest) secrets: Vec<At<String>>,
 }
 
-/// Reads a component's keys from its table.
+/// Reads the keys of a component from the table of its action or of `think`.
 pub(super) fn read(table: &Table<'_>, subject: Subject) -> Slot {
     bar_others(table);
     let config = table.item("config");
@@ -57,7 +59,8 @@ pub(super) fn read(table: &Table<'_>, subject: Subject) -> Slot {
     let (component, pin, skill) = match read_skill(table) {
         None => (read_component(table), pin, None),
         Some(None) => (None, pin, None),
-        // What the author pins holds; what the shelf says is held against the component just as well.
+        // The author's pin takes precedence over the digest on the shelf. Either is compared with
+        // the component when it is loaded.
         Some(Some(Placed {
             component,
             pin: shelved,
@@ -94,10 +97,11 @@ pub(super) fn read(table: &Table<'_>, subject: Subject) -> Slot {
     }
 }
 
-/// The ways to name what acts.
+/// The keys of which exactly one names the component.
 const WAYS: [&str; 3] = ["component", "script", "skill"];
 
-/// What is named in one way needs no other, and only of a component functions are called.
+/// Excludes the other ways of naming a component from suggestions, and `function` unless the
+/// component is named by `component`.
 fn bar_others(table: &Table<'_>) {
     if WAYS.iter().any(|way| table.has(way)) {
         table.bar(&WAYS);
@@ -107,14 +111,15 @@ fn bar_others(table: &Table<'_>) {
     }
 }
 
-/// A skill in place of a component; none where there is no `skill`.
+/// Reads `skill`. The outer `Option` is `None` if the key is absent, the inner one if it is
+/// invalid.
 fn read_skill(table: &Table<'_>) -> Option<Option<Placed>> {
     let item = table.item("skill")?;
     refuse_beside(table, "skill", &["component", "script"]);
     Some(skill::read(&item))
 }
 
-/// A component, or the script that stands in its place.
+/// Reads `component` or `script`.
 fn read_component(table: &Table<'_>) -> Option<At<PathBuf>> {
     let Some(item) = table.item("script") else {
         let Some(item) = table.item("component") else {
@@ -156,7 +161,7 @@ fn read_component(table: &Table<'_>) -> Option<At<PathBuf>> {
     Some(found)
 }
 
-/// What acts is named in one way.
+/// Reports each of the `others` that is present beside `key`.
 fn refuse_beside(table: &Table<'_>, key: &str, others: &[&'static str]) {
     for other in others.iter().filter_map(|other| table.item(other)) {
         let message = format!("there cannot be both `{key}` and `{}`", other.key);
@@ -165,8 +170,8 @@ fn refuse_beside(table: &Table<'_>, key: &str, others: &[&'static str]) {
     }
 }
 
-/// The name of an exported function. A skill describes itself, so it is called by its handler; of a script nothing is
-/// exported but what its interpreter has for itself.
+/// Reads `function`, the name of an exported function. A skill is always called by its handler, and
+/// a script exports only what its interpreter exports, so neither can have one.
 fn read_function(table: &Table<'_>) -> Option<At<String>> {
     let item = table.item("function")?;
     for other in ["skill", "script"]
@@ -190,7 +195,7 @@ fn read_function(table: &Table<'_>) -> Option<At<String>> {
     Some(function)
 }
 
-/// A path, made absolute.
+/// Reads a path and makes it absolute.
 pub(in crate::manifest) fn path(item: &Item<'_>) -> Option<At<PathBuf>> {
     let text = item.text()?;
     if text.value.is_empty() || text.value.contains('\0') {
@@ -206,7 +211,8 @@ pub(in crate::manifest) fn path(item: &Item<'_>) -> Option<At<PathBuf>> {
     })
 }
 
-/// A file, or the directory that it is built from, made absolute.
+/// Reads the path of a file, or of the source directory that it is built from, and makes it
+/// absolute. The file is recorded as one that the team file names.
 pub(in crate::manifest) fn file(item: &Item<'_>) -> Option<At<PathBuf>> {
     let found = path(item)?;
     item.names(&found.value);
@@ -275,7 +281,7 @@ fn read_allow(table: &Table<'_>) -> Allow {
     }
 }
 
-/// Names of environment variables.
+/// Reads a list of names of environment variables.
 pub(in crate::manifest) fn read_names(table: &Table<'_>, key: &'static str) -> Vec<String> {
     read_named(table, key)
         .into_iter()
@@ -283,14 +289,16 @@ pub(in crate::manifest) fn read_names(table: &Table<'_>, key: &'static str) -> V
         .collect()
 }
 
-/// Names of environment variables, and where they are.
+/// Reads a list of names of environment variables, with their positions.
 pub(in crate::manifest) fn read_named(table: &Table<'_>, key: &'static str) -> Vec<At<String>> {
     let names = table.item(key).map(|item| item.texts()).unwrap_or_default();
-    names.iter().for_each(|name| check_variable(table, name));
+    for name in &names {
+        check_variable(table, name);
+    }
     names
 }
 
-/// Reports what no environment variable can be called.
+/// Reports a name that no environment variable can have.
 pub(in crate::manifest) fn check_variable(table: &Table<'_>, name: &At<String>) {
     if !is_legible(name, table.problems) {
         return;
@@ -352,7 +360,8 @@ fn read_dirs(tables: &[Table<'_>]) -> Vec<DirGrant> {
     dirs
 }
 
-/// How large a directory may become. Only writing makes it larger.
+/// Reads `max_size`: how large a directory may become, in bytes. It is valid for writable
+/// directories only.
 pub(in crate::manifest) fn read_max_size(table: &Table<'_>, access: Access) -> Option<u64> {
     let item = table.item("max_size")?;
     if access == Access::Read {
@@ -364,7 +373,8 @@ pub(in crate::manifest) fn read_max_size(table: &Table<'_>, access: Access) -> O
     item.size()
 }
 
-/// A directory need not be there yet: an earlier action may be the one that makes it.
+/// Reads the path of a directory on the host. It need not exist yet: an earlier action may create
+/// it.
 fn read_host_dir(item: &Item<'_>) -> Option<PathBuf> {
     let host = path(item)?.value;
     if item.looks_beside() && host.exists() && !host.is_dir() {

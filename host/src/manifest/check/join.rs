@@ -1,5 +1,5 @@
-//! Joins: what they wait for, where they lead, and whether anything ever gets there. Where messages go is the core's
-//! business.
+//! Checks joins: what they wait for, where they lead, and whether any message can reach them. How
+//! messages are delivered is decided in the core.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,10 +12,10 @@ use crate::manifest::diagnostic::Problems;
 use crate::manifest::names::{Named, Names};
 use crate::manifest::table::At;
 
-/// More joins than any team has use for. They are gone through with every step.
+/// The largest number of joins in a team. Every step iterates over all of them.
 const MAX_JOINS: usize = 1000;
 
-/// Checks the joins, and builds them.
+/// Checks the joins of a team and builds them.
 pub(super) fn joins(authored: &Authored, names: &Names, problems: &Problems) -> Vec<team::Join> {
     if let Some(join) = authored.joins.get(MAX_JOINS) {
         let problem = problems.at(
@@ -48,7 +48,7 @@ pub(super) fn joins(authored: &Authored, names: &Names, problems: &Problems) -> 
     built.collect()
 }
 
-/// Whether all was read that could lead into a join.
+/// Returns whether everything was read that could lead into a join.
 fn are_ways_known(authored: &Authored, problems: &Problems) -> bool {
     let places = [
         "",
@@ -65,7 +65,7 @@ fn are_ways_known(authored: &Authored, problems: &Problems) -> bool {
     named && authored.routes.iter().all(|route| route.from.is_some()) && problems.is_read(&places)
 }
 
-/// The joins that have a name of their own.
+/// The joins that have a valid, unique name.
 struct Graph<'a> {
     joins: Vec<Known<'a>>,
     places: BTreeMap<&'a str, usize>,
@@ -103,12 +103,12 @@ impl<'a> Graph<'a> {
         self.places.get(name).copied()
     }
 
-    /// The join that a join leads to.
+    /// Returns the join that a join leads to.
     fn next(&self, at: usize) -> Option<usize> {
         self.find(&self.joins[at].join.to.as_ref()?.value)
     }
 
-    /// Something gets into each: along a route, or out of another join.
+    /// Checks that a message can reach each join: along a route, or out of another join.
     fn check_reach(&self, authored: &Authored, names: &Names, problems: &Problems) {
         let mut reached: BTreeSet<usize> = BTreeSet::new();
         for route in &authored.routes {
@@ -125,7 +125,7 @@ impl<'a> Graph<'a> {
                 |join: &usize| from.is_some_and(|from| self.joins[*join].sources.contains(&from));
             reached.extend(targets.filter(takes));
         }
-        // Each round goes one join further.
+        // Each round follows the joins one link further.
         for _ in 0..self.joins.len() {
             let further: Vec<usize> = reached.iter().filter_map(|at| self.next(*at)).collect();
             let before = reached.len();
@@ -146,7 +146,8 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// A join that leads to another hands it nothing that it does not wait for, and no way leads round in a circle.
+    /// Checks that a join which leads to another passes on only messages that the other waits for,
+    /// and that joins do not form a cycle.
     fn check_chains(&self, problems: &Problems) {
         for (at, Known { id, sources, join }) in self.joins.iter().enumerate() {
             let (Some(next), Some(to)) = (self.next(at), &join.to) else {
@@ -181,7 +182,8 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// Whether the way on from a join comes back to it, and it is the first in the file of those on the way.
+    /// Returns whether the chain of joins that starts here comes back, and this join is the first
+    /// of the chain in the file, so that each cycle is reported once.
     fn leads_back(&self, at: usize) -> bool {
         let mut here = at;
         for _ in 0..self.joins.len() {
@@ -194,7 +196,7 @@ impl<'a> Graph<'a> {
         false
     }
 
-    /// No route leads into a join that does not wait for its sender.
+    /// Checks that no route leads into a join that does not wait for its sender.
     fn check_routes(&self, authored: &Authored, names: &Names, problems: &Problems) {
         for route in &authored.routes {
             let Some((from, id)) = route
@@ -222,7 +224,7 @@ impl<'a> Graph<'a> {
     }
 }
 
-/// The sources of a join.
+/// Resolves the sources of a join.
 fn sources(join: &Join, names: &Names, problems: &Problems) -> Vec<RoleId> {
     let mut sources = Vec::new();
     for name in &join.from {

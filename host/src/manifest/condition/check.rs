@@ -1,4 +1,5 @@
-//! What a parsed condition may hold, and why one does not parse, in plain words.
+//! Checks what a parsed condition refers to, determines what its evaluation costs, and explains
+//! parse errors.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use super::pattern::Pattern;
 use super::{Refusal, VARIABLES};
 use crate::suggest::suggest;
 
-/// Functions and operators of a condition; all others are refused.
+/// The functions that a condition may call; all others are rejected. Operators are always allowed.
 const FUNCTIONS: [&str; 10] = [
     "size",
     "contains",
@@ -24,7 +25,7 @@ const FUNCTIONS: [&str; 10] = [
     "bool",
 ];
 
-/// How other languages write what has another name here.
+/// Words of other languages, with what to write instead.
 const ELSEWHERE: [(&[&str], &str); 6] = [
     (&["=", "is"], "two values are compared with `==`"),
     (&["and"], "both hold: `&&`"),
@@ -37,16 +38,17 @@ const ELSEWHERE: [(&[&str], &str); 6] = [
     ),
 ];
 
-/// What a condition consists of, as far as it matters for what it costs.
+/// What a condition refers to, as far as it determines the cost of its evaluation.
 #[derive(Default)]
 pub(super) struct Parts {
     /// How often it names each variable.
     pub(super) named: BTreeMap<&'static str, usize>,
-    /// How often it does so within macros over lists of a message: they are looked at for each item.
+    /// How often it names each variable within a macro over a list of the message, where it is read
+    /// once for each item.
     pub(super) each: BTreeMap<&'static str, usize>,
-    /// How many parts of it are evaluated for each item of such lists.
+    /// How many nodes of the expression are evaluated for each item of such a list.
     pub(super) looped: usize,
-    /// The patterns that it looks for.
+    /// The patterns that it matches, compiled, by their text.
     pub(super) patterns: Arc<BTreeMap<String, Pattern>>,
 }
 
@@ -62,15 +64,16 @@ pub(super) fn check(expr: &IdedExpr) -> Result<Parts, Refusal> {
     })
 }
 
-/// Where the walk is: what the macros around it have named.
+/// The state of a traversal of an expression.
 #[derive(Default)]
 struct Walk {
+    /// The variables that the enclosing macro binds.
     bound: Vec<String>,
     named: BTreeMap<&'static str, usize>,
     each: BTreeMap<&'static str, usize>,
     looped: usize,
     patterns: BTreeMap<String, Pattern>,
-    /// Whether the macro around it goes over such a list.
+    /// Whether the enclosing macro iterates over a list of the message.
     goes_far: bool,
 }
 
@@ -111,7 +114,7 @@ impl Walk {
                     let hint = "decide in an action instead";
                     return Err(Refusal::new("it nests macros over lists", hint));
                 }
-                // A list that is written out has few items.
+                // A list that is written in the condition has few items.
                 self.goes_far = !matches!(list.iter_range.expr, Expr::List(_));
                 self.bound.push(list.iter_var.clone());
                 self.bound.extend(list.iter_var2.clone());
@@ -153,7 +156,8 @@ impl Walk {
 }
 
 fn function(name: &str) -> Result<(), Refusal> {
-    // Operators have names that no one can write.
+    // The internal names of operators do not begin with a letter, so they cannot be written in a
+    // condition.
     let operator = !name.starts_with(|c: char| c.is_ascii_alphabetic());
     if operator || FUNCTIONS.contains(&name) {
         return Ok(());
@@ -171,7 +175,8 @@ fn elsewhere(word: &str) -> Option<String> {
         .map(|(_, ours)| (*ours).to_owned())
 }
 
-/// Patterns are literal, so that a bad one is found before the run.
+/// Compiles the argument of `matches`. It must be a literal, so that an invalid pattern is found
+/// before the run.
 fn pattern(argument: Option<&IdedExpr>) -> Result<(String, Pattern), Refusal> {
     let Some(Expr::Literal(LiteralValue::String(pattern))) = argument.map(|arg| &arg.expr) else {
         let hint = "write it as a string: `content.matches('yes|no')`";
@@ -190,7 +195,7 @@ fn pattern(argument: Option<&IdedExpr>) -> Result<(String, Pattern), Refusal> {
     }
 }
 
-/// The first thing that is wrong with a text that does not parse.
+/// Explains the first error of a condition that does not parse.
 pub(super) fn explain(errors: &ParseErrors, source: &str) -> Refusal {
     let example = "for example `data.approved == true && cause_by != 'Draft'`";
     let Some(error) = errors.errors.first() else {
@@ -210,7 +215,8 @@ pub(super) fn explain(errors: &ParseErrors, source: &str) -> Refusal {
         Some(token) => format!("`{token}` is unexpected"),
         None => "it does not parse".to_owned(),
     };
-    // The parser stumbles over a word, or over what follows one that it took for a name.
+    // The parser fails at the foreign word itself, or at the token after it if it took the word for
+    // a name.
     let read: String = source.chars().take(at).collect();
     let last = read.split_whitespace().next_back();
     let hint = [found, last].into_iter().flatten().find_map(elsewhere);
@@ -220,7 +226,8 @@ pub(super) fn explain(errors: &ParseErrors, source: &str) -> Refusal {
     }
 }
 
-/// What the parser stumbled over: it is quoted in its message, before what would have been right.
+/// Returns the unexpected token. The parser's message quotes it, before the list of what was
+/// expected.
 fn unexpected(message: &str) -> Option<&str> {
     let message = message.split(" expecting ").next()?;
     let (_, rest) = message.split_once('\'')?;

@@ -1,8 +1,9 @@
-//! Patterns of conditions: compiled once, and looked for within a budget.
+//! Patterns of conditions: compiled once, and matched within a budget.
 //!
-//! A pattern is looked for in one pass over the text, by an automaton that is made as it is needed. Where that does not
-//! pay, because nearly every byte needs a new state, or is not possible, the pattern is looked for state by state, as long
-//! as the number of its states times the bytes of the text fits in the budget.
+//! A pattern is matched in one pass over the text by a lazily built DFA. If that is inefficient,
+//! because nearly every byte needs a new state, or impossible, the pattern is matched by simulating
+//! its NFA, provided that the number of its states times the length of the text fits into the
+//! budget.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,27 +14,28 @@ use regex::Regex;
 use regex_automata::Input;
 use regex_automata::hybrid::dfa::{Cache, DFA};
 
-/// What one match costs, beside the bytes.
+/// The fixed cost of a match.
 const EACH: u64 = 256;
-/// What a state costs at a byte, where they are looked at one by one.
+/// The cost of an NFA state for each byte of the text.
 const STATE: u64 = 8;
-/// How large the states may grow that are made as needed, in bytes, before they are made anew, and how often that is.
+/// How large the cache of DFA states may become, in bytes, before it is cleared.
 const CACHE_BYTES: usize = 1 << 20;
+/// How often the cache is cleared before the DFA may be given up.
 const CLEARED: usize = 3;
-/// How many bytes of text a new state has to be good for.
+/// How many bytes of text must be matched for each new state; otherwise the DFA is given up.
 const BYTES_PER_STATE: usize = 8;
 
 /// A compiled pattern.
 #[derive(Debug)]
 pub(super) struct Pattern {
     regex: Regex,
-    /// None where the pattern does not allow it.
+    /// `None` if a DFA cannot be built for the pattern.
     automaton: Option<DFA>,
     states: u64,
 }
 
 impl Pattern {
-    /// Compiles a pattern, or says why it is none.
+    /// Compiles a pattern. Fails with the reason if it is not a regular expression.
     pub(super) fn compile(text: &str) -> Result<Self, String> {
         let regex = Regex::new(text).map_err(|error| error.to_string())?;
         let config = DFA::config()
@@ -41,7 +43,8 @@ impl Pattern {
             .skip_cache_capacity_check(true)
             .minimum_cache_clear_count(Some(CLEARED))
             .minimum_bytes_per_state(Some(BYTES_PER_STATE))
-            // It is given up at the first byte at which that could make a difference.
+            // The DFA gives up at the first non-ASCII byte, where Unicode word boundaries could
+            // matter.
             .unicode_word_boundary(true);
         let automaton = DFA::builder().configure(config).build(text).ok();
         let states = automaton.as_ref().map_or(u64::MAX, |automaton| {
@@ -55,17 +58,17 @@ impl Pattern {
     }
 }
 
-/// What is matched in one evaluation. Its cost is counted in bytes that an automaton passes.
+/// Matches the patterns of one evaluation. The unit of cost is one byte of text that a DFA reads.
 pub(super) struct Matching {
     patterns: Arc<BTreeMap<String, Pattern>>,
     budget: u64,
-    /// What is left of it.
+    /// The part of the budget that is not spent.
     left: AtomicU64,
     caches: Mutex<BTreeMap<String, Cache>>,
 }
 
 impl Matching {
-    /// Looks for these patterns within a budget.
+    /// Creates a matcher for these patterns with a budget.
     pub(super) fn within(budget: u64, patterns: &Arc<BTreeMap<String, Pattern>>) -> Self {
         Self {
             patterns: Arc::clone(patterns),
@@ -75,7 +78,7 @@ impl Matching {
         }
     }
 
-    /// Returns what has been spent of the budget.
+    /// Returns how much of the budget has been spent.
     pub(super) fn spent(&self) -> u64 {
         self.budget - self.left.load(Ordering::Relaxed)
     }

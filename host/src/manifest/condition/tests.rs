@@ -1,4 +1,4 @@
-//! Conditions, judged.
+//! Tests of conditions: what they accept, what they cost, and how they fail.
 
 use strata_core::id::MessageId;
 use strata_core::json::Json;

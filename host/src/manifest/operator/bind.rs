@@ -1,4 +1,4 @@
-//! What is left of a team under its operators' policies, and what of it they took away.
+//! Restricts a team by its operators' policies, and records what they reduced or removed.
 
 use std::ops::Range;
 
@@ -9,34 +9,34 @@ use strata_core::money::Usd;
 use super::{Operator, Permission, refuse};
 use crate::manifest::{Definition, Diagnostics};
 use crate::plugin::http::{Carried, Refusal, permit};
-use crate::plugin::{Grants, Limit, Place, Plugin};
+use crate::plugin::{Grants, Limit, Place};
 use crate::services::endpoint;
 use crate::services::llm::config::{Config, Endpoint, Provider};
 
-/// What a policy took away.
+/// Something that a policy reduced or removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::manifest) struct Cut {
-    /// Whose it was; none for the team's.
+    /// The component that it concerns; `None` for the team as a whole.
     pub(in crate::manifest) slot: Option<Slot>,
-    /// What it was, what is left, and the policy.
+    /// What it was, what is left, and the policy, in a form for people.
     pub(in crate::manifest) text: String,
-    /// The kind of grant, if it was part of one.
+    /// The kind of grant, if it is one.
     pub(in crate::manifest) grant: Option<Grant>,
-    /// Whether the team file asked for it, or only had it by default.
+    /// Whether the team file contains it, or it was a default.
     pub(in crate::manifest) asked: Asked,
 }
 
-/// Where something that was taken away came from.
+/// Where something that a policy reduced came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::manifest) enum Asked {
     /// It is written in the team file.
     Written,
-    /// It is what an action has where nothing is written.
+    /// It is the default of an action.
     Default,
 }
 
 impl Definition {
-    /// Binds the team by its operators' policies. All of them hold.
+    /// Restricts the team by its operators' policies. All of them apply.
     pub fn bind(&mut self, operators: &[Operator]) -> Result<(), Diagnostics> {
         for operator in operators {
             if operator.external == Permission::Forbidden && self.external.is_some() {
@@ -55,7 +55,8 @@ impl Definition {
         Ok(())
     }
 
-    /// What the policies took away, a line each; of what the team file asked for only.
+    /// Returns what the policies reduced or removed of what is written in the team file, one line
+    /// each.
     pub fn cut(&self) -> Vec<String> {
         let line = |cut: &Cut| match cut.slot {
             Some(slot) => format!("policy: `{}`: {}", self.team.slot_name(slot), cut.text),
@@ -68,7 +69,8 @@ impl Definition {
             .collect()
     }
 
-    /// The grants of an action that the policies took away in part or whole, a line each.
+    /// Returns the grants of an action that the policies reduced or removed, with a description of
+    /// each.
     pub fn withheld(&self, slot: Slot) -> Vec<(Grant, String)> {
         let of_slot = self.cuts.iter().filter(|cut| cut.slot == Some(slot));
         of_slot
@@ -76,7 +78,7 @@ impl Definition {
             .collect()
     }
 
-    /// What may be spent where this much was to be.
+    /// Returns the lower one of a budget and the operators' bound.
     pub fn within_budget(&self, budget: Option<Usd>) -> Option<Usd> {
         budget
             .into_iter()
@@ -84,12 +86,13 @@ impl Definition {
             .min()
     }
 
-    /// What may be spent at most, and the policy that says so.
+    /// Returns the largest budget that the policies allow, and the name of the policy that sets it.
     pub fn most(&self) -> Option<&(Usd, String)> {
         self.most.as_ref()
     }
 
-    /// To build a component is to run what its author wrote, outside of every sandbox.
+    /// Fails if a component is a source directory, because building it would run its author's code
+    /// outside of every sandbox.
     fn refuse_sources(&self, operator: &Operator) -> Result<(), Diagnostics> {
         let sources = self
             .plugins
@@ -120,7 +123,7 @@ impl Definition {
             };
             for (limit, most) in &operator.limits {
                 let had = plugin.limits.get(*limit);
-                // No fuel in a policy is no bound; no fuel in a team is more than any.
+                // Zero fuel in a policy is no bound. A team without a fuel limit exceeds any bound.
                 let bound = most.value > 0 || *limit != Limit::Fuel;
                 if !bound || had.is_some_and(|had| had <= most.value) {
                     continue;
@@ -164,8 +167,8 @@ impl Definition {
         }
     }
 
-    /// A model that no grant may name is not asked for a role either, nor one at an endpoint, or with a key, that is not
-    /// allowed for models.
+    /// Removes the team's language model if the policy does not allow the model, its endpoint, or
+    /// the key that is sent there.
     fn bind_model(&mut self, operator: &Operator) {
         let (Some(bounds), Some(llm)) = (&operator.bounds, &self.llm) else {
             return;
@@ -176,8 +179,9 @@ impl Definition {
             None => return,
         };
         self.llm = None;
-        let withdraw = |plugin: &mut Plugin| plugin.grants.llm = None;
-        self.plugins.values_mut().for_each(withdraw);
+        for plugin in self.plugins.values_mut() {
+            plugin.grants.llm = None;
+        }
         self.cuts.push(Cut {
             slot: None,
             text: why,
@@ -231,7 +235,7 @@ impl Operator {
     }
 }
 
-/// What of a language model is not allowed.
+/// Returns what about a language model the policy does not allow, if anything.
 fn refused(llm: &Config, bounds: &crate::plugin::Bounds) -> Option<String> {
     if bounds.llm.is_none() {
         return Some("a language model".into());
@@ -263,11 +267,11 @@ fn refused(llm: &Config, bounds: &crate::plugin::Bounds) -> Option<String> {
     }
 }
 
-/// The kinds of grants of which something is missing.
+/// Returns the kinds of grants that were reduced.
 fn differences(had: &Grants, left: &Grants) -> Vec<Grant> {
     let kinds = [
         (Grant::Llm, had.llm != left.llm),
-        // A directory that is granted as before may be told by another path.
+        // Paths are not compared: a directory that is granted as before may have another path.
         (
             Grant::Dirs,
             had.dirs.len() != left.dirs.len()

@@ -1,4 +1,4 @@
-//! Which policies bind a team that is started here.
+//! Finds the operators' policies that apply to a team that is started on this machine by this user.
 
 use std::path::{Path, PathBuf};
 
@@ -6,24 +6,24 @@ use super::Operator;
 use crate::manifest::Diagnostics;
 use crate::user;
 
-/// The file that holds for everyone on this machine.
+/// The policy for every user of this machine.
 const OF_MACHINE: &str = "/etc/strata-host/policy.toml";
-/// The same for one user, below the directory of configuration.
+/// The policy of one user, relative to the user's configuration directory.
 const OF_USER: &str = "strata-host/policy.toml";
-/// The variable that names one more.
+/// The environment variable that names another policy.
 const VARIABLE: &str = "STRATA_POLICY";
 
-/// Reads all policies that are in force here: the machine's, the user's, that of `$STRATA_POLICY`, and one that the caller
-/// names. All of them hold, so that none can widen another.
+/// Reads all policies that are in force: the machine's, the user's, the one named by
+/// `$STRATA_POLICY`, and one that the caller names. All of them apply, so none can relax another.
 ///
-/// The command line binds every team by them. A program that embeds teams does what it means to: these, as
-/// `Overrides::operators`, bind its teams in the same way; without them no policy does.
+/// The command line restricts every team by them. A program that embeds teams can do the same with
+/// `Overrides::operators`; otherwise no policy applies to its teams.
 ///
 /// # Errors
-/// Fails if one of the files cannot be read, or is no policy.
+/// Fails if one of the files cannot be read or is not a valid policy.
 pub fn in_force(named: Option<&Path>) -> Result<Vec<Operator>, Diagnostics> {
     let by_variable = of_variable().into_iter().map(|file| {
-        // Nothing on the command line says where it comes from.
+        // The path is not on the command line, so the message tells where it comes from.
         Operator::read(&file)
             .map_err(|problems| problems.remark(&format!("`${VARIABLE}` names this policy")))
     });
@@ -35,7 +35,7 @@ pub fn in_force(named: Option<&Path>) -> Result<Vec<Operator>, Diagnostics> {
         .collect()
 }
 
-/// The files of the policies that are in force here.
+/// Returns the files of the policies that are in force.
 pub fn files(named: Option<&Path>) -> Vec<PathBuf> {
     usual()
         .into_iter()
@@ -50,13 +50,14 @@ fn of_variable() -> Option<PathBuf> {
         .map(PathBuf::from)
 }
 
-/// Those of the machine and of the user.
+/// Returns the policies of the machine and of the user, as far as they exist.
 fn usual() -> Vec<PathBuf> {
     let usual = [
         Some(PathBuf::from(OF_MACHINE)),
         user::config().map(|config| config.join(OF_USER)),
     ];
-    // One that cannot be looked at may hold all the same: reading it says why.
+    // A file that cannot be checked is kept: reading it fails with the reason, instead of ignoring
+    // a policy.
     let there = |path: &PathBuf| {
         path.try_exists()
             .unwrap_or_else(|error| !user::is_absent(&error))

@@ -1,4 +1,4 @@
-//! What kinds of values there are in team files. Each has its counterpart in `table::item`.
+//! Schemas of the kinds of values in team files. Each has its counterpart in `table::item`.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -7,39 +7,39 @@ use serde_json::{Value, json};
 
 use crate::manifest::units::{AMOUNTS, duration_pattern, show_duration, show_size, size_pattern};
 
-/// Of texts that only mean something when there is one in them.
+/// A regular expression prefix that requires a digit other than zero.
 const NOT_ZERO: &str = "(?=.*[1-9])";
 
 pub(super) fn text() -> Value {
     json!({ "type": "string" })
 }
 
-/// A path, relative to the team file.
+/// A path relative to the team file.
 pub(super) fn path() -> Value {
     json!({ "type": "string", "minLength": 1 })
 }
 
-/// A name that others refer to.
+/// The name of a role, an action or the like.
 pub(super) fn name() -> Value {
     json!({ "type": "string", "minLength": 1, "maxLength": crate::manifest::names::MAX_NAME_CHARS })
 }
 
-/// A list of texts, none of them twice.
+/// A list of distinct strings.
 pub(super) fn texts() -> Value {
     json!({ "type": "array", "items": text(), "uniqueItems": true })
 }
 
-/// The same, with something in it.
+/// A list of distinct strings that is not empty.
 pub(super) fn some_texts() -> Value {
     json!({ "type": "array", "items": text(), "uniqueItems": true, "minItems": 1 })
 }
 
-/// The name of a variable.
+/// The name of an environment variable.
 pub(super) fn variable() -> Value {
     json!({ "type": "string", "pattern": "^[^=]+$" })
 }
 
-/// A list of names of variables.
+/// A list of names of environment variables.
 pub(super) fn variables() -> Value {
     json!({ "type": "array", "items": variable(), "uniqueItems": true })
 }
@@ -62,12 +62,12 @@ pub(super) fn amount() -> Value {
     json!({ "type": "number", "minimum": AMOUNTS.start(), "maximum": AMOUNTS.end(), "default": 0 })
 }
 
-/// One of a few words, the first of which is the default.
+/// One of a few words. The first is the default.
 pub(super) fn words(words: &[&str]) -> Value {
     json!({ "type": "string", "enum": words, "default": words.first() })
 }
 
-/// A number of bytes; `least` tells whether it can be none.
+/// A number of bytes. `least` is 0 if it may be zero, and 1 otherwise.
 pub(super) fn size(default: Option<u64>, least: u64) -> Value {
     let zero = if least == 0 { "" } else { NOT_ZERO };
     let schema = json!({ "anyOf": [
@@ -80,7 +80,7 @@ pub(super) fn size(default: Option<u64>, least: u64) -> Value {
     )
 }
 
-/// A duration; `least` tells whether it can be none.
+/// A duration. `least` is zero if it may be zero.
 pub(super) fn duration(default: Option<Duration>, least: Duration) -> Value {
     let zero = if least.is_zero() { "" } else { NOT_ZERO };
     let schema = json!({
@@ -92,7 +92,7 @@ pub(super) fn duration(default: Option<Duration>, least: Duration) -> Value {
     )
 }
 
-/// A schema without its default.
+/// Removes the default from a schema.
 pub(super) fn without_default(mut schema: Value) -> Value {
     if let Value::Object(map) = &mut schema {
         map.remove("default");
@@ -100,6 +100,7 @@ pub(super) fn without_default(mut schema: Value) -> Value {
     schema
 }
 
+/// Sets the default of a schema, if there is one.
 pub(super) fn with_default(mut schema: Value, default: Option<Value>) -> Value {
     if let Some(default) = default {
         schema["default"] = default;

@@ -1,5 +1,5 @@
-//! Where keys stand: every table of a team file with its keys, taken from the schema. So whoever writes a key in the
-//! wrong table is told the right one.
+//! An index of the tables of a team file and their keys, taken from the schema. With it, the
+//! message about a key in the wrong table can name the right one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -8,30 +8,31 @@ use serde_json::Value;
 
 use super::document;
 
-/// In place of names that the author chooses.
+/// Stands for a name that the author chooses.
 pub(in crate::manifest) const ANY: &str = "*";
 
-/// The tables of a team file, by the keys that lead to them, with a point between: `role.action`.
+/// The tables of a team file by their paths: the keys that lead to them, joined with points, such
+/// as `role.action`.
 pub(in crate::manifest) struct Places(BTreeMap<String, Place>);
 
 struct Place {
-    /// Whether there can be several: `[[…]]`.
+    /// Whether it is a list of tables: `[[…]]`.
     is_list: bool,
     keys: BTreeSet<String>,
 }
 
-/// Those of the schema.
+/// Returns the index of the schema's tables.
 pub(in crate::manifest) fn places() -> &'static Places {
     static PLACES: LazyLock<Places> = LazyLock::new(|| {
         let schema = document();
         let mut places = Places(BTreeMap::new());
-        places.collect(&schema, &schema, (String::new(), false));
+        places.collect(&schema, &schema, String::new(), false);
         places
     });
     &PLACES
 }
 
-/// The place of a key in a table.
+/// Returns the path of a key in a table.
 pub(in crate::manifest) fn below(table: &str, key: &str) -> String {
     if table.is_empty() {
         key.to_owned()
@@ -41,19 +42,22 @@ pub(in crate::manifest) fn below(table: &str, key: &str) -> String {
 }
 
 impl Places {
-    fn collect(&mut self, schema: &Value, whole: &Value, (at, is_list): (String, bool)) {
+    /// Adds the table that `schema` describes, and those below it. `whole` is the complete schema,
+    /// which `$ref`s refer to; `at` is the path of the table.
+    fn collect(&mut self, schema: &Value, whole: &Value, at: String, is_list: bool) {
         let named = schema["$ref"]
             .as_str()
             .and_then(|name| whole.pointer(name.trim_start_matches('#')));
         let schema = named.unwrap_or(schema);
         if schema["type"] == "array" {
-            return self.collect(&schema["items"], whole, (at, true));
+            return self.collect(&schema["items"], whole, at, true);
         }
         if schema["additionalProperties"].is_object() {
             self.collect(
                 &schema["additionalProperties"],
                 whole,
-                (below(&at, ANY), false),
+                below(&at, ANY),
+                false,
             );
             self.0.insert(
                 at,
@@ -68,7 +72,7 @@ impl Places {
             return;
         };
         for (key, value) in keys {
-            self.collect(value, whole, (below(&at, key), false));
+            self.collect(value, whole, below(&at, key), false);
         }
         self.0.insert(
             at,
@@ -79,19 +83,19 @@ impl Places {
         );
     }
 
-    /// Whether there can be several tables in a place.
+    /// Returns whether a path is that of a list of tables.
     pub(in crate::manifest) fn is_list(&self, place: &str) -> bool {
         self.0.get(place).is_some_and(|place| place.is_list)
     }
 
-    /// Whether a table has this key.
+    /// Returns whether a table has this key.
     pub(in crate::manifest) fn has(&self, table: &str, key: &str) -> bool {
         self.0
             .get(table)
             .is_some_and(|place| place.keys.contains(key))
     }
 
-    /// The keys of a table.
+    /// Returns the keys of a table.
     pub(in crate::manifest) fn keys(&self, table: &str) -> impl Iterator<Item = &str> {
         self.0
             .get(table)
@@ -99,7 +103,7 @@ impl Places {
             .flat_map(|place| place.keys.iter().map(String::as_str))
     }
 
-    /// How a table is written: `[[role.action]]`.
+    /// Returns the header of a table, quoted: `` `[[role.action]]` ``.
     pub(in crate::manifest) fn head(&self, place: &str) -> String {
         let name = place.replace(ANY, "NAME");
         if self.is_list(place) {
@@ -109,8 +113,9 @@ impl Places {
         }
     }
 
-    /// Where a key belongs that does not stand in a table: as few levels deeper as there is one, or else one higher.
-    /// Tables that cannot be in this one do not count.
+    /// Returns a hint where a key belongs that `table` does not have: in the nearest tables below
+    /// that have it, or else in the one above. Only tables below for which `can_be` holds are
+    /// considered.
     pub(in crate::manifest) fn near(
         &self,
         table: &str,
@@ -156,7 +161,7 @@ impl Places {
         })
     }
 
-    /// Where a key belongs that stands in one table only, and not in this one.
+    /// Returns a hint where a key belongs that exists in exactly one table, unless that is `table`.
     pub(in crate::manifest) fn elsewhere(&self, table: &str, key: &str) -> Option<String> {
         let all: Vec<&str> = self
             .0
@@ -171,6 +176,7 @@ impl Places {
         }
     }
 
+    /// Returns a hint that a key belongs into one of these tables.
     fn told(&self, tables: &[&str], key: &str) -> Option<String> {
         if tables.contains(&"") && !self.0.contains_key(key) {
             return Some("it belongs to the beginning of the file, before all tables".to_owned());

@@ -1,4 +1,4 @@
-//! The tables of a role: the role, its actions, what it thinks with, limits and grants.
+//! Schemas of the tables of a role: the role, its actions, what it thinks with, limits and grants.
 
 use std::time::Duration;
 
@@ -98,7 +98,7 @@ pub(super) fn action() -> Value {
     action
 }
 
-/// What a role or an action may use up in all.
+/// The keys for the budget of a role or an action.
 fn caps() -> [Key; 2] {
     let investment = "What it may spend in all, in USD; 0 for no cap of its own. The call that crosses the line is still \
                       made, so the last calls may exceed it.";
@@ -116,7 +116,7 @@ pub(super) fn think() -> Value {
     placed(table(slot(Subject::Thinker)))
 }
 
-/// A component is named in one way.
+/// Adds the rule that exactly one key names the component.
 fn placed(mut slot: Value) -> Value {
     slot["oneOf"] = json!([{ "required": ["component"] }, { "required": ["script"] }, { "required": ["skill"] }]);
     slot
@@ -155,7 +155,7 @@ fn slot(subject: Subject) -> Vec<Key> {
     ]
 }
 
-/// What a call may use up.
+/// The limits of a call.
 pub(super) fn limits(subject: Subject) -> Value {
     let default = Limits::default();
     let above_zero = Duration::from_millis(1);
@@ -231,7 +231,7 @@ pub(super) fn limits(subject: Subject) -> Value {
     table(keys)
 }
 
-/// What a component may touch.
+/// The grants of a component.
 pub(super) fn allow() -> Value {
     let models = "Models that may be asked; `*` stands for any run of characters. A request that names none \
                   asks the model of `[llm]`, which has to be among them.";

@@ -1,4 +1,5 @@
-//! The tables of a team as a whole: the file itself, its environment, its model, how it runs, its routes and joins.
+//! Schemas of the tables of a team as a whole: the file itself, its environment, its model, how it
+//! runs, its routes and joins.
 
 use serde_json::{Value, json};
 use strata_core::team::{Deliver, Mode};
@@ -83,14 +84,14 @@ fn team() -> Value {
     ])
 }
 
-/// Tokens of language models, requests and replies together.
+/// A number of tokens of language models, in requests and replies together.
 pub(super) fn tokens() -> Value {
     with_default(whole(0..=u64::MAX), Some(0.into()))
 }
 
 fn env() -> Value {
     let mut reducer = words(&["append", "add", "max", "merge", "last"]);
-    // Without one, two writers in a step are in conflict.
+    // There is no default: without a reducer, two writes in one step are a conflict.
     if let Some(reducer) = reducer.as_object_mut() {
         reducer.remove("default");
     }

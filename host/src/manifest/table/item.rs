@@ -1,4 +1,5 @@
-//! Reading one value of a team file: its type, its range, its unit. Which keys there are is `table`'s business.
+//! Reads one value of a team file: checks its type and range and parses its unit. Which keys exist
+//! is handled in `table`.
 
 use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
@@ -20,32 +21,33 @@ use crate::suggest::closest;
 pub(in crate::manifest) struct Item<'a> {
     pub(in crate::manifest) key: &'a str,
     pub(in crate::manifest) key_span: Range<usize>,
-    /// Its place in a team file, as `schema::places` names it; none in other files.
+    /// Its path in a team file, as in `schema::places`; `None` in other files.
     at: Option<String>,
     value: &'a Spanned<DeValue<'a>>,
     part: Part,
     problems: &'a Problems,
 }
 
-/// How much of a key's value an item is.
+/// Which part of a key's value an item is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     Whole,
-    /// The rest is under another name, by a slip of the pen that is reported there.
+    /// The rest is under a misspelt key, which is reported there.
     Torn,
     Element,
 }
 
 impl<'a> Item<'a> {
-    /// Whether the file that it names is looked for.
+    /// Returns whether files that are named are checked.
     pub(in crate::manifest) fn looks_beside(&self) -> bool {
         self.problems.looks_beside()
     }
 
-    /// The whole value of a key.
+    /// Creates an item with the whole value of a key.
     pub(super) fn new(
-        (key, at): (&'a str, Option<String>),
+        key: &'a str,
         key_span: Range<usize>,
+        at: Option<String>,
         value: &'a Spanned<DeValue<'a>>,
         problems: &'a Problems,
     ) -> Self {
@@ -59,7 +61,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// The same, as a part of what is meant.
+    /// Marks the item as incomplete, because the rest of the value is under a misspelt key.
     pub(super) fn torn(self) -> Self {
         Self {
             part: Part::Torn,
@@ -67,33 +69,33 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Where the value is.
+    /// Returns the span of the value.
     pub(in crate::manifest) fn span(&self) -> Range<usize> {
         self.value.span()
     }
 
-    /// What relative paths are relative to.
+    /// Returns the directory that relative paths are relative to.
     pub(in crate::manifest) fn base(&self) -> &Path {
         &self.problems.source.base
     }
 
-    /// Remembers a file that it names.
+    /// Records a file that the value names.
     pub(in crate::manifest) fn names(&self, file: &Path) {
         self.problems.names(file.to_owned());
     }
 
-    /// Whether it is a string.
+    /// Returns whether the value is a string.
     pub(in crate::manifest) fn is_text(&self) -> bool {
         self.value.get_ref().is_str()
     }
 
-    /// Reports the value.
+    /// Reports a problem with the value.
     pub(in crate::manifest) fn refuse(&self, message: impl Into<String>, hint: impl Into<String>) {
         let problem = self.problems.at(&self.span(), message);
         self.problems.add(problem.hint(hint));
     }
 
-    /// Reports the value, which may be secret.
+    /// Reports a problem with the value without showing it, since it may be a secret.
     pub(in crate::manifest) fn refuse_unseen(
         &self,
         message: impl Into<String>,
@@ -103,16 +105,17 @@ impl<'a> Item<'a> {
         self.refuse(message, hint);
     }
 
-    /// Whether it is a table only because of one below it: `[role.action.allow]` where no action is.
+    /// Returns whether it is a table only because a table below it is written:
+    /// `[role.action.allow]` without `[[role.action]]`.
     fn is_implied(&self) -> bool {
-        // Its place is then that of its name in the head of the other.
+        // The span of such a table is that of its name in the header of the other.
         !self.problems.text(&self.span()).starts_with(['[', '{'])
     }
 
     fn unread(&self) {
-        self.at
-            .iter()
-            .for_each(|at| self.problems.unread(at.clone()));
+        if let Some(at) = &self.at {
+            self.problems.unread(at.clone());
+        }
     }
 
     fn wrong_type(&self, expected: &str) {
@@ -133,7 +136,7 @@ impl<'a> Item<'a> {
         self.refuse(message, format!("expected {expected}"));
     }
 
-    /// A string.
+    /// Reads a string.
     pub(in crate::manifest) fn text(&self) -> Option<At<String>> {
         let text = self.value.get_ref().as_str();
         if text.is_none() {
@@ -146,18 +149,18 @@ impl<'a> Item<'a> {
         })
     }
 
-    /// A string that is a name, or refers to one: in it every character can be seen.
+    /// Reads a string that is a name or refers to one, so it must not contain invisible characters.
     pub(in crate::manifest) fn legible(&self) -> Option<At<String>> {
         self.text().filter(|text| is_legible(text, self.problems))
     }
 
-    /// A list of strings.
+    /// Reads a list of strings.
     pub(in crate::manifest) fn strings(&self) -> Vec<At<String>> {
         let items = self.elements("a list of strings: `[\"…\"]`");
         items.filter_map(|item| item.text()).collect()
     }
 
-    /// A list of strings, none of them twice.
+    /// Reads a list of distinct strings.
     pub(in crate::manifest) fn texts(&self) -> Vec<At<String>> {
         let mut seen: BTreeMap<String, Range<usize>> = BTreeMap::new();
         let mut texts = self.strings();
@@ -177,13 +180,13 @@ impl<'a> Item<'a> {
         texts
     }
 
-    /// Whether it is a list without elements.
+    /// Returns whether the value is an empty list.
     pub(in crate::manifest) fn is_empty_list(&self) -> bool {
         let array = self.value.get_ref().as_array();
         array.is_some_and(|array| array.is_empty())
     }
 
-    /// The key, where it is a name that the author chose.
+    /// Returns the key, for tables whose keys are names that the author chose.
     pub(in crate::manifest) fn name(&self) -> At<String> {
         At {
             value: self.key.to_owned(),
@@ -216,7 +219,7 @@ impl<'a> Item<'a> {
         })
     }
 
-    /// A boolean.
+    /// Reads a boolean.
     pub(in crate::manifest) fn flag(&self) -> Option<bool> {
         let flag = self.value.get_ref().as_bool();
         if flag.is_none() {
@@ -225,9 +228,9 @@ impl<'a> Item<'a> {
         flag
     }
 
-    /// A whole number within a range.
+    /// Reads an integer within a range.
     pub(in crate::manifest) fn whole(&self, range: RangeInclusive<u64>) -> Option<u64> {
-        // The largest numbers are where a field ends, not what anyone would write.
+        // The maximum of a 64-bit field is not worth mentioning.
         let expected = match *range.end() {
             end if end > u64::from(u32::MAX) => format!("a whole number from {}", range.start()),
             end => format!("a whole number from {} to {end}", range.start()),
@@ -246,7 +249,7 @@ impl<'a> Item<'a> {
         number
     }
 
-    /// An amount of money: a number, not negative.
+    /// Reads an amount in USD, which must not be negative.
     pub(in crate::manifest) fn amount(&self) -> Option<f64> {
         let text = match self.value.get_ref() {
             DeValue::Integer(integer) if integer.radix() == 10 => integer.as_str(),
@@ -268,7 +271,7 @@ impl<'a> Item<'a> {
         amount
     }
 
-    /// A number of bytes.
+    /// Reads a number of bytes.
     pub(in crate::manifest) fn size(&self) -> Option<u64> {
         match self.value.get_ref() {
             DeValue::Integer(_) => self.whole(0..=i64::MAX as u64),
@@ -280,7 +283,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// A duration.
+    /// Reads a duration.
     pub(in crate::manifest) fn duration(&self) -> Option<Duration> {
         match self.value.get_ref() {
             DeValue::String(text) => self.unit(text, "duration", units::parse_duration),
@@ -302,7 +305,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// One of a few words.
+    /// Reads one of a few words, and returns the value that belongs to it.
     pub(in crate::manifest) fn choice<T: Copy>(&self, words: &[(&str, T)]) -> Option<T> {
         let text = self.text()?;
         let found = words.iter().find(|(word, _)| *word == text.value);
@@ -319,12 +322,12 @@ impl<'a> Item<'a> {
         found.map(|(_, value)| *value)
     }
 
-    /// Any value, as JSON.
+    /// Converts any value to JSON.
     pub(in crate::manifest) fn json(&self) -> Value {
         json::from_toml(self.value, self.problems)
     }
 
-    /// A table; `what` names it in messages.
+    /// Reads a table. `what` names it in messages.
     pub(in crate::manifest) fn table(&self, what: impl Into<String>) -> Option<Table<'a>> {
         let entries = self.value.get_ref().as_table();
         if let Some(only) = self
@@ -358,8 +361,9 @@ impl<'a> Item<'a> {
         })
     }
 
-    /// A list of tables; `what` names each in messages. Where one table is written, it is taken for the list: what else
-    /// is wrong with it is then found, and what it holds is not missing elsewhere.
+    /// Reads a list of tables. `what` names each of them in messages. A single table is reported
+    /// but read as a list of one, so that other problems in it are found and its contents do not
+    /// seem to be missing elsewhere.
     pub(in crate::manifest) fn tables(&self, what: &str) -> Vec<Table<'a>> {
         if self.part == Part::Torn {
             return Vec::new();
