@@ -1,8 +1,9 @@
-//! Turns a directory of source into a component: `strata-host build`, and `component = "…"` entries that name a
-//! directory.
+//! Builds a component from a directory of source: for `strata-host build`, and for `component =
+//! "…"` entries that name a directory.
 //!
-//! Here the language is told from what lies in the directory; each language has a module of its own below. Making
-//! a component of a core module is in `component`. What is done with a component is the sandbox's business.
+//! This module determines the language from the files in the directory; each language has a
+//! submodule. `component` makes a component from a core module. Components are loaded and run in
+//! `sandbox`.
 
 mod c;
 mod cache;
@@ -30,32 +31,32 @@ use thiserror::Error;
 
 pub use sdk::Kit;
 
-/// What came of a build.
+/// The result of a build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Built {
     /// The component's file.
     pub component: PathBuf,
-    /// Whether it was there already and nothing had to be done.
+    /// Whether the component was up to date, so that nothing had to be done.
     pub fresh: bool,
 }
 
-/// Why there is no component.
+/// Why a build failed.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The path is no directory.
+    /// The path is not a directory.
     #[error("building `{}`: it is not a directory", dir.display())]
     NotADirectory {
         /// The path.
         dir: PathBuf,
     },
-    /// Nothing in the directory tells its language.
+    /// The directory contains no file that determines the language.
     #[error("building `{}`: no source of an action was found; looked for {}", dir.display(), looked_for())]
     UnknownLanguage {
         /// The directory.
         dir: PathBuf,
     },
-    /// A program that the build needs does not run.
+    /// A program that the build needs could not be started.
     #[error("running `{program}`: {source}; {hint}")]
     Program {
         /// The program.
@@ -65,7 +66,7 @@ pub enum BuildError {
         /// Why it does not run.
         source: io::Error,
     },
-    /// No compiler for WebAssembly.
+    /// There is no compiler for WebAssembly.
     #[error(
         "looking for a rust compiler with the target wasm32-unknown-unknown: there is none, and none could be had; \
          add one: `rustup target add wasm32-unknown-unknown`\n{details}"
@@ -74,12 +75,12 @@ pub enum BuildError {
         /// What was tried.
         details: String,
     },
-    /// The user has no place for what builds need.
+    /// The user has no cache directory.
     #[error(
         "looking for the cache directory: neither `XDG_CACHE_HOME` nor `HOME` names a directory; set one of them"
     )]
     NoCache,
-    /// The user's place for what builds need cannot be used, or not trusted.
+    /// The user's cache directory cannot be used or is not private.
     #[error("using the cache directory `{}`: {why}", dir.display())]
     Cache {
         /// The directory.
@@ -87,17 +88,17 @@ pub enum BuildError {
         /// What is wrong with it, and what to do.
         why: String,
     },
-    /// What a language's actions are built with could not be had.
+    /// The tools of a language, or the packages of an action, could not be installed.
     #[error("setting up {what}: {hint}\n{details}")]
     Setup {
-        /// What could not be had.
+        /// What could not be installed.
         what: &'static str,
         /// What to do about it.
         hint: &'static str,
-        /// What was said by the program that failed.
+        /// The output of the program that failed.
         details: String,
     },
-    /// The directory holds more than an action is made from.
+    /// The directory contains more than the source of an action.
     #[error("building `{}`: more than {limit} lie in it; give an action a directory of its own", dir.display())]
     TooMuch {
         /// The directory.
@@ -105,7 +106,7 @@ pub enum BuildError {
         /// The limit.
         limit: &'static str,
     },
-    /// The package is not made to become a component.
+    /// The package is not a dynamic library, so it cannot become a component.
     #[error("building `{}`: the package is no dynamic library; {hint}", manifest.display())]
     NotALibrary {
         /// The package's manifest.
@@ -113,12 +114,12 @@ pub enum BuildError {
         /// What to add to it.
         hint: &'static str,
     },
-    /// The compiler, or the tool that drives it, refused the source.
+    /// The compiler or the build tool rejected the source.
     #[error("compiling `{}`:\n{details}", dir.display())]
     Compile {
         /// The directory.
         dir: PathBuf,
-        /// What the compiler said.
+        /// The output of the compiler.
         details: String,
     },
     /// The compiled module cannot become a component.
@@ -142,12 +143,12 @@ pub enum BuildError {
 /// A language that actions can be written in.
 struct Language {
     name: &'static str,
-    /// Files that tell the language; one of them is enough.
+    /// Files that identify the language. One of them is enough.
     markers: &'static [&'static str],
     build: fn(&Path, &mut dyn FnMut(&str)) -> Result<Built, BuildError>,
 }
 
-/// The first whose marker lies in a directory is its language.
+/// The languages. The first one with a marker in a directory is the language of that directory.
 const LANGUAGES: [Language; 5] = [
     Language {
         name: "rust",
@@ -178,11 +179,12 @@ const LANGUAGES: [Language; 5] = [
 
 /// Builds the action in a directory, unless its component is up to date.
 ///
-/// Lines that tell a waiting user what takes long go to `report`; when nothing has to be done there are none.
-/// Concurrent builds, also by other processes, wait for each other.
+/// `report` is called with progress messages for the user, and not at all if the component is up to
+/// date. Concurrent builds of the same action, also by other processes, wait for each other.
 ///
 /// # Errors
-/// Fails if the directory holds no action, a tool is missing, or the source does not compile to a component.
+/// Fails if the directory contains no action, if a tool is missing, or if the source cannot be
+/// compiled to a component.
 pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildError> {
     let dir = match dir.canonicalize() {
         Ok(found) if found.is_dir() => found,
@@ -204,13 +206,13 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
     }
 }
 
-/// The files that lie in the directory of an action and that it is made from. None where it holds more than an action,
-/// or cannot be read.
+/// Returns the files in the directory of an action that the action is built from. Returns none if
+/// the directory contains more than an action or cannot be read.
 pub fn own_files(dir: &Path) -> Vec<PathBuf> {
     sources::of(dir).unwrap_or_default()
 }
 
-/// Files that lie elsewhere and that the last build of the action in a directory was made from.
+/// Returns the files outside of the directory of an action that its last build used.
 pub fn files_elsewhere(dir: &Path) -> Vec<PathBuf> {
     if dir.join("Cargo.toml").is_file() {
         rust::elsewhere(dir)
@@ -231,7 +233,7 @@ fn looked_for() -> String {
     LANGUAGES.each_ref().map(one).join(", ")
 }
 
-/// Names the file that an operation failed on.
+/// Adds the path to the error of a failed file operation.
 fn at<T>(path: &Path, result: io::Result<T>) -> Result<T, BuildError> {
     result.map_err(|source| BuildError::File {
         path: path.to_owned(),

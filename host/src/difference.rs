@@ -1,5 +1,5 @@
-//! How two states of a team differ: everything an operator may want to know, as data. Where the states come from is
-//! in `launch`, how it looks in `cli`.
+//! Compares two states of a team and returns the differences as data. The states are loaded in
+//! `launch`; the differences are rendered in `cli`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,85 +9,85 @@ use strata_core::activation::Activation;
 use strata_core::environment::scope::Scope;
 use strata_core::environment::{Environment, MessageRef};
 use strata_core::id::RoleId;
-use strata_core::json::Json;
 use strata_core::message::Message;
 use strata_core::stepper::Stepper;
 
-/// A value on both sides; none where a side has none.
+/// A value that differs between the two states; `None` where a state has no such value.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Change {
-    /// What it is the value of.
+    /// The name of the value.
     pub name: String,
-    /// On the one side.
+    /// The value in the first state.
     pub one: Option<Value>,
-    /// On the other.
+    /// The value in the second state.
     pub other: Option<Value>,
 }
 
-/// A key of a scope.
+/// A key of a scope whose value differs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct KeyChange {
-    /// The scope, as `fork --set` names it.
+    /// The scope, in the notation of `fork --set`.
     pub scope: String,
     /// The key and its values.
     #[serde(flatten)]
     pub change: Change,
 }
 
-/// Messages that only one side has in some place: a role's mailbox, or a join.
+/// Messages that only one state has in a role's mailbox, in a join, or among the published
+/// messages.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Messages {
-    /// The role or the join; empty for what was published.
+    /// The role or the join; empty for published messages.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Of the one side.
+    /// Those that only the first state has.
     pub one: Vec<Brief>,
-    /// Of the other.
+    /// Those that only the second state has.
     pub other: Vec<Brief>,
 }
 
-/// A message in short.
+/// A summary of a message.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Brief {
     /// Its id.
     pub id: String,
-    /// Who sent it; empty for what came from outside.
+    /// The sender; empty for messages from outside.
     pub from: String,
-    /// Its label.
+    /// The label.
     pub cause_by: String,
-    /// Its text.
+    /// The text.
     pub content: String,
 }
 
 /// How two states differ.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Difference {
-    /// Status, step, what was spent and may be.
+    /// Status, step, spending, budget, faults and the number of dead letters.
     pub run: Vec<Change>,
     /// Keys of scopes.
     pub scopes: Vec<KeyChange>,
-    /// Mail that only one side has.
+    /// Messages in mailboxes that only one state has.
     pub mailboxes: Vec<Messages>,
-    /// What waits in joins on one side only.
+    /// Messages that wait in joins in only one state.
     pub joins: Vec<Messages>,
-    /// What only one side has published.
+    /// Published messages that only one state has.
     pub published: Option<Messages>,
-    /// What roles are at.
+    /// The open activations of roles.
     pub open: Vec<Change>,
-    /// How much roles remember.
+    /// The number of messages in the memories of roles.
     pub memory: Vec<Change>,
-    /// Components, as `ROLE.ACTION`.
+    /// The digests of components, by `ROLE.ACTION`.
     pub components: Vec<Change>,
 }
 
 impl Difference {
-    /// Whether there is none.
+    /// Returns whether the states do not differ.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// Compares two states of teams of the same shape.
+/// Compares two states of teams with the same structure.
 pub fn compare(one: &Stepper, other: &Stepper) -> Difference {
     let sides = Sides { one, other };
     Difference {
@@ -134,14 +134,14 @@ impl<'a> Sides<'a> {
     fn run(self) -> Vec<Change> {
         let of = |stepper: &Stepper| {
             let env = stepper.env();
-            let fault = |(id, activation): (RoleId, &Activation)| {
-                Value::from(format!(
-                    "{} in {}",
-                    stepper.team().role(id).name,
-                    standing(stepper, id, activation)
-                ))
-            };
-            let faults: Vec<Value> = env.failed().map(fault).collect();
+            let mut faults = Vec::new();
+            for (id, activation) in env.failed() {
+                let (role, doing) = (
+                    &stepper.team().role(id).name,
+                    standing(stepper, id, activation),
+                );
+                faults.push(Value::from(format!("{role} in {doing}")));
+            }
             [
                 ("status", env.status.name().into()),
                 ("step", env.step.into()),
@@ -155,16 +155,17 @@ impl<'a> Sides<'a> {
                 ("dead_letters", env.dead_letters.len().into()),
             ]
         };
-        let pairs = of(self.one)
-            .into_iter()
-            .zip(of(self.other))
-            .filter(|((_, one), (_, other))| one != other);
-        let change = |((name, one), (_, other)): ((&str, Value), (&str, Value))| Change {
-            name: name.into(),
-            one: Some(one),
-            other: Some(other),
-        };
-        pairs.map(change).collect()
+        let mut changes = Vec::new();
+        for ((name, one), (_, other)) in of(self.one).into_iter().zip(of(self.other)) {
+            if one != other {
+                changes.push(Change {
+                    name: name.into(),
+                    one: Some(one),
+                    other: Some(other),
+                });
+            }
+        }
+        changes
     }
 
     fn scopes(self) -> Vec<KeyChange> {
@@ -232,14 +233,15 @@ impl<'a> Sides<'a> {
         )
     }
 
-    /// What only one side has of two lists of messages. Messages of the same id may differ: they are compared whole.
+    /// Returns the messages that only one of two lists contains. Whole messages are compared,
+    /// because messages with the same id can differ.
     fn only(self, name: String, one: Vec<MessageRef>, other: Vec<MessageRef>) -> Option<Messages> {
         let key = |message: &Message| format!("{}\n{message:?}", message.id);
         let all = |env: &Environment, ids: &[MessageRef]| {
             ids.iter().map(|id| key(env.message(*id))).collect()
         };
-        let (ones, others): (BTreeSet<String>, BTreeSet<String>) =
-            (all(self.one.env(), &one), all(self.other.env(), &other));
+        let ones: BTreeSet<String> = all(self.one.env(), &one);
+        let others: BTreeSet<String> = all(self.other.env(), &other);
         let only = |env: &Environment, ids: Vec<MessageRef>, not: &BTreeSet<String>| {
             let messages = ids.into_iter().map(|id| env.message(id).clone());
             messages
@@ -278,7 +280,7 @@ impl<'a> Sides<'a> {
         })
     }
 
-    /// The roles that both have.
+    /// Returns the roles that both states have.
     fn roles(self) -> impl Iterator<Item = RoleId> {
         let count = self.one.env().roles.len().min(self.other.env().roles.len());
         (0..count).map(|i| RoleId(i as u16))
@@ -290,13 +292,14 @@ impl<'a> Sides<'a> {
 }
 
 fn values(scope: &Scope) -> BTreeMap<String, Value> {
-    scope
-        .iter()
-        .map(|(key, value): (&String, &Json)| (key.clone(), value.value()))
-        .collect()
+    let mut values = BTreeMap::new();
+    for (key, value) in scope {
+        values.insert(key.clone(), value.value());
+    }
+    values
 }
 
-/// What a role is at, in words.
+/// Describes an activation for people.
 fn standing(stepper: &Stepper, id: RoleId, activation: &Activation) -> String {
     use strata_core::activation::Phase;
     use strata_core::event::Work;

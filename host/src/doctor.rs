@@ -1,7 +1,9 @@
-//! What this machine has of what teams need, and what to do where something is missing. Nothing is made or mended.
+//! Checks whether this machine has what teams need, and advises what to do where something is
+//! missing. Nothing is created or repaired.
 //!
-//! Each part of the program looks after its own: toolchains are looked for in `build`, compiled code in `sandbox`,
-//! skills in `skills`, the disk in `store`. Here it becomes findings.
+//! The checks themselves are in the modules concerned: `build` for toolchains, `sandbox` for
+//! compiled code, `skills` for skills, `store` for the disk. This module turns their results into
+//! findings.
 
 use std::path::{Path, PathBuf};
 
@@ -15,27 +17,27 @@ use crate::shell::path_word;
 use crate::skills::Shelf;
 use crate::store::measure_sync;
 
-/// What was found out about one thing.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What it is about.
+    /// The subject of the check.
     pub about: &'static str,
-    /// How it stands.
+    /// The severity.
     pub state: State,
-    /// What was found, in a line.
+    /// What was found, in one line.
     pub found: String,
-    /// What to do.
+    /// What to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
 }
 
-/// How something stands.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// As it should be.
+    /// Everything is in order.
     Good,
-    /// Something is missing or wrong that not every team needs.
+    /// Something is missing or wrong that only some teams need.
     Doubtful,
     /// No team can run.
     Bad,
@@ -67,7 +69,7 @@ impl Finding {
     }
 }
 
-/// Looks at everything. Teams would be saved in `storage`.
+/// Runs all checks. `storage` is the directory in which teams would be saved.
 pub fn examine(storage: &Path) -> Vec<Finding> {
     let version = env!("CARGO_PKG_VERSION");
     let mut findings = vec![Finding::good(
@@ -134,7 +136,7 @@ fn cache(sandbox: &WasmSandbox) -> Finding {
     Finding::good("cache", found)
 }
 
-/// The sizes of all caches, if there are any.
+/// Returns the sizes of all caches, if there are any.
 fn caches() -> Option<Finding> {
     let parts = parts();
     let all: u64 = parts.iter().map(|part| part.bytes).sum();
@@ -207,7 +209,7 @@ fn disk(storage: &Path) -> Finding {
     }
 }
 
-/// The directory that a path would be made in.
+/// Returns the nearest existing ancestor of a path that may not exist.
 fn nearest(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let there = absolute.ancestors().find(|dir| dir.is_dir());

@@ -1,6 +1,7 @@
-//! The beginning of a text on one line: how texts of any length are told where there is room for a few words.
+//! Shortens texts of any length to a few words on one line.
 
-/// At most so many characters, each run of white space as one space, and an ellipsis where there is more.
+/// Returns the beginning of a text on one line: at most `most` characters, with each sequence of
+/// white space replaced by one space, and an ellipsis if the text is longer.
 pub(crate) fn excerpt(text: &str, most: usize) -> String {
     let mut words = text
         .split_whitespace()

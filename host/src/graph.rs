@@ -1,7 +1,8 @@
-//! A team as a graph: the idea, roles, joins, groups and the outside as nodes; what carries messages as edges.
+//! A team as a graph: the nodes are the idea, roles, joins, groups and the outside; the edges are
+//! what carries messages.
 //!
-//! Here is what a graph is, and nothing of how it looks: it is made from a team in `of_team` and written as text or
-//! drawn in `mermaid`, `dot` and `svg`. No component is opened for it.
+//! This module defines the graph without its appearance. It is built from a team in `of_team`, and
+//! rendered in `mermaid`, `dot` and `svg`. No component is opened for it.
 
 mod dot;
 mod mermaid;
@@ -18,8 +19,8 @@ use strata_core::team::Team;
 
 pub use observed::{Recipient, Sent};
 
-/// More edges than this are no picture for anybody, and without a bound a team in which all watch all would have
-/// billions.
+/// The largest number of edges. More are not readable as a picture, and without a bound a team in
+/// which every role watches every other would have billions.
 const MAX_EDGES: usize = 10_000;
 
 /// A team as a graph.
@@ -27,33 +28,33 @@ const MAX_EDGES: usize = 10_000;
 pub struct Graph {
     /// The team's name.
     pub title: String,
-    /// The nodes; an id is a place in here.
+    /// The nodes. A `NodeId` is an index into this list.
     pub nodes: Vec<Node>,
     /// The edges.
     pub edges: Vec<Edge>,
 }
 
-/// The place of a node in its graph.
+/// The index of a node in its graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeId(pub usize);
 
-/// What sends or receives messages.
+/// A sender or receiver of messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     /// What it is.
     pub kind: NodeKind,
     /// Its name in the team file.
     pub name: String,
-    /// What else is to be said of it, in a few words; may be empty.
+    /// A short remark about it; may be empty.
     pub note: String,
     /// The actions of a role.
     pub actions: Vec<String>,
 }
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NodeKind {
-    /// The idea that everything starts from.
+    /// The idea with which a run starts.
     Start,
     /// A role whose actions are components.
     Role,
@@ -63,13 +64,14 @@ pub enum NodeKind {
     Join,
     /// A group of roles.
     Group,
-    /// A label that is watched and that no action has: it comes with an emission, or from outside.
+    /// A label that is watched although no action has it. Messages with it come from emissions or
+    /// from outside.
     Label,
     /// A recipient outside of the team.
     Outside,
 }
 
-/// A way from one node to another.
+/// An edge from one node to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edge {
     /// Where it begins.
@@ -78,31 +80,32 @@ pub struct Edge {
     pub to: NodeId,
     /// Whether messages go this way.
     pub kind: EdgeKind,
-    /// What is written at it, a line each; may be empty.
+    /// The lines of its label; may be empty.
     pub label: Vec<String>,
 }
 
-/// Whether messages go an edge's way.
+/// Whether messages are sent along an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EdgeKind {
-    /// They always do.
+    /// They always are.
     Always,
-    /// They do if a condition holds.
+    /// They are if a condition holds.
     Conditional,
-    /// They went there in a run, because an action chose so.
+    /// They were in a run, because an action chose the recipient.
     Chosen,
-    /// It only tells that the two belong together: a group and its member, a join and a role that it waits for.
+    /// They are not. The edge only shows that two nodes belong together: a group and its member, or
+    /// a join and a role that it waits for.
     Tie,
 }
 
-/// How a graph is written.
+/// An output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// A flowchart for mermaid, as Markdown pages show it.
+    /// A Mermaid flowchart, which can be embedded in Markdown.
     Mermaid,
-    /// For Graphviz.
+    /// DOT, for Graphviz.
     Dot,
-    /// A picture.
+    /// An SVG image.
     Svg,
 }
 
@@ -115,7 +118,7 @@ pub enum GraphError {
         /// The team's name.
         team: String,
     },
-    /// It is too large for a picture.
+    /// It is too large for automatic layout.
     #[error(
         "cannot lay out the team `{team}`: it has {size} nodes and edges, at most {most}; try `--format dot`"
     )]
@@ -138,12 +141,12 @@ pub enum GraphError {
 }
 
 impl Graph {
-    /// The graph of a team.
+    /// Builds the graph of a team.
     pub fn of(team: &Team) -> Result<Self, GraphError> {
         of_team::graph(team)
     }
 
-    /// Writes it in a format, with a line's end at the end.
+    /// Renders the graph in a format. The text ends with a line feed.
     pub fn write(&self, format: Format) -> Result<String, GraphError> {
         match format {
             Format::Mermaid => Ok(mermaid::write(self)),
@@ -152,7 +155,7 @@ impl Graph {
         }
     }
 
-    /// The nodes with their ids.
+    /// Iterates over the nodes with their ids.
     fn numbered(&self) -> impl Iterator<Item = (NodeId, &Node)> {
         self.nodes
             .iter()
@@ -162,7 +165,7 @@ impl Graph {
 }
 
 impl NodeKind {
-    /// The word for it, as a class of nodes.
+    /// Returns the CSS class of such nodes.
     fn class(self) -> &'static str {
         match self {
             Self::Start => "start",

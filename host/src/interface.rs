@@ -1,5 +1,6 @@
-//! What WIT functions take and return, as JSON Schema: for models that read it, and for whoever hands JSON to such a
-//! function. Where the WIT comes from is the caller's business; the host's own is in `own`.
+//! Describes the parameters and results of WIT functions as JSON Schema, for models that read it
+//! and for programs that pass JSON to such a function. The callers provide the WIT; the host's own
+//! is in `own`.
 //!
 //! | WIT | JSON |
 //! |---|---|
@@ -15,7 +16,6 @@
 //! | maps, lists of fixed length, resources, futures, streams | nothing: they have no JSON |
 
 pub mod component;
-pub mod manifest;
 pub mod own;
 #[cfg(test)]
 mod tests;
@@ -29,34 +29,36 @@ use wit_parser::{
     TypeOwner, Variant,
 };
 
-/// Where named types are put, and referred to.
+/// The JSON pointer under which named types are defined.
 const DEFINITIONS: &str = "#/$defs/";
-/// Keys of a type's own schema, at most, but for records and words, which have names and so are written once.
+/// The largest number of keys in the schema of a type that is written wherever it occurs. Records
+/// and enums may have more, but they have names and so are written once.
 const OWN_KEYS: usize = 4;
-/// Room for the schemas of one document, some 28,000 types: as many as nobody reads, and a hundred times those of the
-/// host's own interfaces.
+/// The largest size of the schemas of one document, in bytes. This is about 28,000 types, a hundred
+/// times as many as the host's own interfaces have.
 const ROOM_BYTES: usize = 32 << 20;
 
-/// Types that consist of each other so often that their schemas would not fit anywhere.
+/// The schemas are too large, because types without names are nested many times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "its types are too large to be written as schemas; give names to those that occur again and again"
 )]
 pub struct TooLarge;
 
-/// Writes schemas; the types they have in common are collected meanwhile.
+/// Writes schemas, and collects the definitions of named types that they refer to.
 pub struct Schemas<'a> {
     resolve: &'a Resolve,
     definitions: Map<String, Value>,
-    /// What they are called there. Two packages may use one name.
+    /// The names of the definitions. They are made unique, since two packages may use the same
+    /// name.
     names: BTreeMap<TypeId, String>,
-    /// What is left for all of them. A type without a name is written wherever it occurs, so that twenty tuples can come
-    /// to millions.
+    /// What is left of the largest size. A type without a name is written wherever it occurs, so
+    /// that twenty nested tuples can amount to millions.
     room: Result<Room, TooLarge>,
 }
 
 impl<'a> Schemas<'a> {
-    /// Nothing is written yet.
+    /// Creates a writer without definitions.
     pub fn new(resolve: &'a Resolve) -> Self {
         Self {
             resolve,
@@ -66,13 +68,13 @@ impl<'a> Schemas<'a> {
         }
     }
 
-    /// The named types that what was written refers to, to be put under `$defs` of the same document. Where this fails,
-    /// what was written is not whole.
+    /// Returns the definitions of the named types that the schemas refer to, to be put under
+    /// `$defs` of the same document. Fails if the schemas were too large; they are incomplete then.
     pub fn definitions(self) -> Result<Map<String, Value>, TooLarge> {
         self.room.map(|_| self.definitions)
     }
 
-    /// Takes room for a schema.
+    /// Reserves space for a schema.
     fn begin(&mut self) -> Result<(), TooLarge> {
         let room = self.room.as_mut().map_err(|error| *error)?;
         let taken = (0..OWN_KEYS).try_for_each(|before| room.entry(before, ""));
@@ -82,8 +84,8 @@ impl<'a> Schemas<'a> {
         })
     }
 
-    /// A function: its `description`, the schema of its `parameters` as one object, what it `returns` if anything, and
-    /// how it `fails` if it can.
+    /// Returns the schema of a function: its `description`, the schema of its `parameters` as one
+    /// object, what it `returns` if anything, and how it `fails` if it can.
     pub fn function(&mut self, function: &Function) -> Value {
         let mut properties = Map::new();
         let mut required = Vec::new();
@@ -114,7 +116,7 @@ impl<'a> Schemas<'a> {
         schema
     }
 
-    /// A type. Nothing, where there is no room left for it.
+    /// Returns the schema of a type, or null if the largest size is exceeded.
     pub fn of(&mut self, ty: &Type) -> Value {
         if self.begin().is_err() {
             return Value::Null;
@@ -141,7 +143,7 @@ impl<'a> Schemas<'a> {
 
     fn of_id(&mut self, id: TypeId) -> Value {
         let def = &self.resolve.types[id];
-        // What an interface only uses is defined where it comes from.
+        // A type that an interface imports by `use` is defined in the interface it comes from.
         if let TypeDefKind::Type(inner @ Type::Id(_)) = &def.kind {
             return self.of(inner);
         }
@@ -163,7 +165,8 @@ impl<'a> Schemas<'a> {
         json!({ "$ref": format!("{DEFINITIONS}{name}") })
     }
 
-    /// `interface.type`; the interface's package is not told, since it is one in nearly all documents.
+    /// Returns the name of a definition, `interface.type`. The package is omitted, since nearly all
+    /// documents have only one.
     fn name(&self, def: &TypeDef) -> Option<String> {
         let name = def.name.as_ref()?;
         let owner = match def.owner {
@@ -194,12 +197,12 @@ impl<'a> Schemas<'a> {
                 json!({ "type": "string", "contentEncoding": "base64" })
             }
             TypeDefKind::List(ty) => json!({ "type": "array", "items": self.of(ty) }),
-            // What no function is called with.
+            // Functions with such parameters cannot be called with JSON.
             TypeDefKind::FixedLengthList(..) => nothing("a list of fixed length"),
             TypeDefKind::Map(..) => nothing("a map"),
             TypeDefKind::Option(ty) => {
                 let some = self.of(ty);
-                // Of all types only options are written as null.
+                // Only options can be null, so a nested option is wrapped.
                 let some = if self.is_option(ty) {
                     only("some", some)
                 } else {
@@ -243,7 +246,7 @@ impl<'a> Schemas<'a> {
         json!({ "oneOf": cases })
     }
 
-    /// What may be missing is null where something has to stand.
+    /// Returns the schema of an optional type: a missing one becomes null.
     fn of_maybe(&mut self, ty: Option<&Type>) -> Value {
         ty.map_or_else(|| json!({ "type": "null" }), |ty| self.of(ty))
     }
@@ -266,7 +269,7 @@ impl<'a> Schemas<'a> {
         }
     }
 
-    /// What a type is, behind its names.
+    /// Returns the kind of a type, with aliases resolved.
     fn kind(&self, ty: &Type) -> Option<&'a TypeDefKind> {
         let Type::Id(id) = ty else { return None };
         match &self.resolve.types[*id].kind {
@@ -284,7 +287,7 @@ fn object(properties: Map<String, Value>, required: Vec<String>) -> Value {
     json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
 }
 
-/// An object with one key.
+/// Returns the schema of an object with exactly one key.
 fn only(key: &str, schema: Value) -> Value {
     object(
         [(key.to_owned(), schema)].into_iter().collect(),
@@ -292,13 +295,14 @@ fn only(key: &str, schema: Value) -> Value {
     )
 }
 
-/// An array with one element of each schema.
+/// Returns the schema of an array with one element for each schema.
 fn array_of_all(items: Vec<Value>) -> Value {
     let length = items.len();
     json!({ "type": "array", "prefixItems": items, "minItems": length, "maxItems": length })
 }
 
-/// One of some words. JSON Schema has no place for a word's own text, so it stands in the description of all.
+/// Returns the schema of an enumeration of strings. JSON Schema cannot describe single values, so
+/// their documentation is in the description of the whole.
 fn words<'w>(words: impl Iterator<Item = (&'w str, &'w Docs)>) -> Value {
     let (mut names, mut texts) = (Vec::new(), Vec::new());
     for (name, docs) in words {
@@ -316,12 +320,12 @@ fn words<'w>(words: impl Iterator<Item = (&'w str, &'w Docs)>) -> Value {
     schema
 }
 
-/// No value of JSON stands for such a thing.
+/// Returns the schema of a type that has no JSON form. No value matches it.
 fn nothing(what: &str) -> Value {
     json!({ "not": {}, "description": format!("{what} cannot be written as JSON") })
 }
 
-/// A schema with what is said about it in front of what it may say itself.
+/// Puts the documentation in front of the description of a schema.
 fn described(docs: &Docs, mut schema: Value) -> Value {
     if let Some(text) = &docs.contents {
         let own = schema["description"]
@@ -333,7 +337,7 @@ fn described(docs: &Docs, mut schema: Value) -> Value {
     schema
 }
 
-/// A text without the line ends of its source. Paragraphs stay.
+/// Joins the lines of each paragraph of a text.
 fn paragraphs(text: &str) -> String {
     let paragraphs: Vec<String> = text.trim().split("\n\n").map(one_line).collect();
     paragraphs.join("\n\n")

@@ -1,7 +1,8 @@
-//! Makes the beginnings of actions and teams, from templates that are part of the program: `strata-host new`.
+//! Creates new actions and teams from templates that are embedded in the program: `strata-host
+//! new`.
 //!
-//! What is made builds and runs as it is. The templates are listed in `templates`, one entry a language; what is told
-//! about the thing made is the command's business.
+//! The result builds and runs without changes. The templates are listed in `templates`, one entry
+//! per language. The messages for the user are in the command.
 
 mod templates;
 #[cfg(test)]
@@ -15,11 +16,11 @@ use thiserror::Error;
 
 pub use templates::{LANGUAGES, Language};
 
-/// The directory of the action in a new team; the team's template names it, too.
+/// The directory of the action in a new team. The team's template refers to it.
 const ACTION_OF_TEAM: &str = "respond";
-/// The longest name; packages of all languages may have it.
+/// The longest name, in characters. It is valid for packages of all languages.
 const NAME_CHARS: usize = 64;
-/// Words of a language or of its tools that a package or a module cannot be called by.
+/// Words of the languages and their tools that cannot be the name of a package or a module.
 const TAKEN: &[&str] = &[
     "abstract",
     "action",
@@ -86,11 +87,11 @@ const TAKEN: &[&str] = &[
     "yield",
 ];
 
-/// Why nothing was made.
+/// Why nothing was created.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ScaffoldError {
-    /// It cannot be the name of a directory, a package and a module.
+    /// The name is not valid for a directory, a package and a module.
     #[error(
         "making `{name}`: {problem}; a name begins with a letter and is made of lower-case letters, digits and single \
          dashes, e.g. `greet-people`"
@@ -101,10 +102,10 @@ pub enum ScaffoldError {
         /// What is wrong with it.
         problem: &'static str,
     },
-    /// There is something of this name.
+    /// The directory exists already.
     #[error("making `{}`: it already exists; choose another name, or remove it first", dir.display())]
     Exists {
-        /// Where.
+        /// The directory.
         dir: PathBuf,
     },
     /// A file could not be written.
@@ -117,24 +118,26 @@ pub enum ScaffoldError {
     },
 }
 
-/// What a new action says of itself, whatever its language.
+/// The README of a new action, for all languages.
 const README: &str = include_str!("scaffold/action.md");
 
-/// A file to be written: its path, and what is in it.
+/// A file to be written: its path and its contents.
 type New = (String, Vec<u8>);
 
-/// Makes an action in a new directory below `parent`, and returns the directory.
+/// Creates an action in a new directory below `parent`, and returns the directory.
 ///
 /// # Errors
-/// Fails if the name will not do or is taken, or if the files cannot be written. Then nothing is left behind.
+/// Fails if the name is invalid or exists already, or if the files cannot be written. In that case
+/// nothing is left behind.
 pub fn action(parent: &Path, name: &str, language: &Language) -> Result<PathBuf, ScaffoldError> {
     make(parent, name, |name| action_files(name, language))
 }
 
-/// Makes a team, and an action that its roles use, in a new directory below `parent`, and returns the directory.
+/// Creates a team, and an action that its roles use, in a new directory below `parent`, and returns
+/// the directory.
 ///
 /// # Errors
-/// As [`action`].
+/// Fails in the same cases as [`action`].
 pub fn team(parent: &Path, name: &str, language: &Language) -> Result<PathBuf, ScaffoldError> {
     make(parent, name, |name| {
         let mut files = filled_in(templates::TEAM, name);
@@ -161,14 +164,14 @@ fn action_files(name: &str, language: &Language) -> Vec<New> {
     files
 }
 
-/// The files of a template, with the name in its places.
+/// Returns the files of a template with the name filled in.
 fn filled_in(template: &[(&str, &[u8])], name: &str) -> Vec<New> {
     let module = name.replace('-', "_");
     let one = |(path, content): &(&str, &[u8])| {
         let text = String::from_utf8_lossy(content)
             .replace("{{name}}", name)
             .replace("{{module}}", &module);
-        // Under its own name it would rule over the template, too.
+        // A `.gitignore` in the template directory would apply to the template itself.
         let path = if *path == "gitignore" {
             ".gitignore"
         } else {
@@ -179,7 +182,7 @@ fn filled_in(template: &[(&str, &[u8])], name: &str) -> Vec<New> {
     template.iter().map(one).collect()
 }
 
-/// Writes the files into a new directory, all of them or none.
+/// Writes the files into a new directory, either all of them or none.
 fn make(
     parent: &Path,
     name: &str,
@@ -209,7 +212,7 @@ fn make(
         path: around.to_owned(),
         source,
     })?;
-    // As any other directory, not as a temporary one, which is its maker's alone.
+    // A subdirectory with default permissions, because the temporary directory is private.
     let made = unfinished.path().join(name);
     for (path, content) in files(name) {
         let path = made.join(path);

@@ -1,14 +1,14 @@
-//! SHA-256 of the library that TLS uses: where the processor has no instructions for it, three times as fast as portable
-//! code.
+//! SHA-256, as implemented in the library that TLS uses. On processors without instructions for it,
+//! it is three times as fast as portable code.
 
 use ring::digest::{Context, SHA256};
 
-/// The SHA-256 of some bytes.
+/// Returns the SHA-256 of some bytes.
 pub(crate) fn sha256(bytes: impl AsRef<[u8]>) -> [u8; 32] {
     Sha256::new().with(bytes).finish()
 }
 
-/// The SHA-256 of what comes piece by piece.
+/// Computes a SHA-256 incrementally.
 #[derive(Clone)]
 pub(crate) struct Sha256(Context);
 

@@ -1,9 +1,9 @@
-//! Words of commands that are suggested to people: what they copy means the same to a shell, whatever a file or a team is
-//! called.
+//! Quotes words of commands that are suggested to people, so that a shell interprets a copied
+//! command as intended, whatever the names of files and teams contain.
 
 use std::path::Path;
 
-/// Returns a text as one word of a shell's.
+/// Returns a text as one word for a shell, quoted if necessary.
 pub(crate) fn word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+,=".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
@@ -13,12 +13,12 @@ pub(crate) fn word(text: &str) -> String {
     }
 }
 
-/// Returns a text in quotes.
+/// Returns a text in single quotes for a shell.
 pub(crate) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// Returns a path as one word that no program takes for an option.
+/// Returns a path as one word for a shell that no program interprets as an option.
 pub(crate) fn path_word(path: &Path) -> String {
     let text = path.to_string_lossy();
     word(&if text.starts_with('-') {

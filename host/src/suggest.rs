@@ -1,18 +1,19 @@
-//! What was most likely meant by a name that stands for nothing: one rule for the words of team files and for names on the
-//! command line.
+//! Finds the name that was most likely meant by an unknown one. The same rule applies to words of
+//! team files and to names on the command line.
 
 use std::collections::BTreeSet;
 
-/// The candidate that was most likely meant, if any is close enough.
+/// Returns the candidate that was most likely meant, if any is similar enough.
 pub(crate) fn closest<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
-    // Half of the letters wrong is still a slip in a short word and a different word in none that we use.
+    // With half of the letters wrong, a short word can still be a misspelling. Our names are so
+    // different that it is not mistaken for another.
     within_reach(word, candidates, 0.5)
 }
 
-/// The candidate that is the same word but for a slip or two, if there is one.
+/// Returns the candidate that differs only by one or two typing errors, if there is one.
 pub(crate) fn almost<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -20,17 +21,19 @@ pub(crate) fn almost<'a>(
     within_reach(word, candidates, 0.7)
 }
 
-/// The candidate that is most alike, from 0 for nothing to 1 for all of it.
+/// Returns the candidate that is most similar to `word`, if its similarity is at least `least`: 0
+/// means nothing in common, 1 means equal.
 fn within_reach<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
     least: f64,
 ) -> Option<&'a str> {
-    /// To compare two words takes time with the product of their lengths. No name that somebody typed is longer.
+    /// The time to compare two words grows with the product of their lengths. Names that people
+    /// type are shorter.
     const LONGEST_COMPARED: usize = 100;
     let word = word.to_lowercase();
     let letters = word.chars().count();
-    // As many letters as one is longer are wrong at least.
+    // The difference in length is a lower bound of the number of wrong letters.
     let may_be = |candidate: &&str| {
         let (less, more) = match candidate.chars().count() {
             length if length < letters => (length, letters),
@@ -50,9 +53,10 @@ fn within_reach<'a>(
         .map(|(_, candidate)| candidate)
 }
 
-/// "did you mean `x`?", or else the choices there are.
+/// Returns "did you mean `x`?", or else the list of candidates. Returns `None` if there are none or
+/// too many.
 pub(crate) fn suggest(word: &str, candidates: &[&str]) -> Option<String> {
-    // A longer list is not read.
+    // A longer list would not be read.
     const MAX_LISTED: usize = 30;
     if let Some(meant) = closest(word, candidates.iter().copied()) {
         return Some(format!("did you mean `{meant}`?"));
@@ -66,7 +70,8 @@ pub(crate) fn suggest(word: &str, candidates: &[&str]) -> Option<String> {
     Some(format!("expected one of: {}", all.join(", ")))
 }
 
-/// Returns "; did you mean `x`?" to stand behind a message, or nothing if no candidate is close enough.
+/// Returns "; did you mean `x`?" to be appended to a message, or an empty text if no candidate is
+/// similar enough.
 pub(crate) fn meant<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
     closest(word, candidates).map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"))
 }

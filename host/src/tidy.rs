@@ -1,9 +1,10 @@
-//! Paths for people to read.
+//! Formats paths for people.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// A path as it is shown: without `.`, and without `..` behind a directory. Behind a link it leads elsewhere, and stays.
+/// Returns a path without `.`, and without `..` after a directory. A `..` after a symbolic link is
+/// kept, because it leads elsewhere.
 pub fn tidy(path: &Path) -> String {
     let mut tidy = PathBuf::new();
     for part in path.components() {

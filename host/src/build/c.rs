@@ -1,7 +1,7 @@
-//! Builds C actions: a core module of the action's files and the SDK. What is exported is what the action's files
-//! define, and that tells the component's type.
+//! Builds C actions: links the action's files and the SDK to a core module. The type of the
+//! component follows from what the action's files export.
 //!
-//! The compiler, and the SDK as a library, are had by `compiler`.
+//! The compiler and the SDK as a library are provided by `compiler`.
 
 mod compiler;
 
@@ -13,7 +13,8 @@ use compiler::Compiler;
 use std::fs;
 use std::path::Path;
 
-/// Builds the action in `dir`: all C files in it. Those in directories below are something else, e.g. its tests.
+/// Builds the action in `dir` from all C files directly in it. Files in subdirectories, such as
+/// tests, are not included.
 pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildError> {
     let name = dir
         .file_name()
@@ -36,7 +37,9 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
     report(&format!("building {name}"));
     let sources = sources(dir)?;
     let (module, warnings) = compiler.link(dir, &sources, &name)?;
-    warnings.lines().for_each(report);
+    for warning in warnings.lines() {
+        report(warning);
+    }
     let bytes =
         component::encode(&module, Lines::Dropped).map_err(|details| BuildError::Component {
             module: dir.to_owned(),
@@ -49,7 +52,7 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
     })
 }
 
-/// The names of the C files in a directory, sorted.
+/// Returns the names of the C files in a directory, sorted.
 fn sources(dir: &Path) -> Result<Vec<String>, BuildError> {
     let mut names = Vec::new();
     for entry in at(dir, fs::read_dir(dir))? {

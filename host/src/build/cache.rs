@@ -1,21 +1,23 @@
-//! The user's cache directory, as far as builds use it: what is made there once per machine, and where.
+//! The part of the user's cache directory that builds use: SDKs, tools and packages, which are
+//! created once per machine.
 //!
-//! Compiled code lies in the same place; that is the sandbox's own business.
+//! Compiled components are in the same directory, but are managed by `sandbox`.
 
 use super::{BuildError, at};
 use crate::user;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-/// Marks a directory that was made to its end, and says where that was: many tools write down where they were installed, so
-/// in a cache that was moved they are made again.
+/// The file that marks a complete directory. It contains the path of the directory, because many
+/// tools record the path at which they were installed: in a cache that was moved, they are
+/// installed again.
 const READY: &str = "ready";
 
-/// Makes a directory of the cache once per machine and returns it. `name` says what is in it, by digest or version:
-/// what is there under a name is not made again.
+/// Creates a directory of the cache, unless it exists, and returns it. `name` contains a digest or
+/// version of its contents, because a directory that exists under a name is not created again.
 ///
-/// `make` is given an empty directory in its final place. Where it fails or is killed, the next one begins anew; who comes
-/// meanwhile, waits.
+/// `make` fills the empty directory, which already has its final path. If it fails or the process
+/// is killed, the next call starts over. Concurrent callers wait.
 pub fn once(
     name: &str,
     make: impl FnOnce(&Path) -> Result<(), BuildError>,
@@ -49,8 +51,8 @@ fn made_once(
     Ok(dir)
 }
 
-/// Writes files below a directory of the cache and returns it. Files that are there as they should be are left alone;
-/// a damaged one is replaced.
+/// Writes files below a directory of the cache and returns the directory. Files with the right
+/// contents are left alone; damaged ones are replaced.
 pub fn unpacked(name: &str, files: &[(&str, &[u8])]) -> Result<PathBuf, BuildError> {
     unpacked_to(root()?.join(name), files)
 }
@@ -70,7 +72,7 @@ fn unpacked_to(dir: PathBuf, files: &[(&str, &[u8])]) -> Result<PathBuf, BuildEr
         let path = dir.join(path);
         let parent = path.parent().unwrap_or(&dir);
         at(parent, fs::create_dir_all(parent))?;
-        // Whoever reads meanwhile sees a whole file.
+        // Renamed into place, so that concurrent readers never see a partial file.
         let unfinished = path.with_added_extension("unfinished");
         at(&unfinished, fs::write(&unfinished, content))?;
         at(&path, fs::rename(&unfinished, &path))?;
@@ -78,7 +80,7 @@ fn unpacked_to(dir: PathBuf, files: &[(&str, &[u8])]) -> Result<PathBuf, BuildEr
     Ok(dir)
 }
 
-/// Holds a lock until it is dropped. The directory of its file is created.
+/// Locks a file until the returned handle is dropped. The parent directory is created if necessary.
 pub fn lock(path: &Path) -> Result<File, BuildError> {
     if let Some(parent) = path.parent() {
         at(parent, fs::create_dir_all(parent))?;
@@ -88,7 +90,8 @@ pub fn lock(path: &Path) -> Result<File, BuildError> {
     Ok(file)
 }
 
-/// The directory. What is in it is run and loaded, so nobody else may write there.
+/// Returns the cache directory. Its contents are executed, so nobody else may be able to write
+/// there.
 fn root() -> Result<PathBuf, BuildError> {
     let root = user::cache()
         .ok_or(BuildError::NoCache)?

@@ -1,4 +1,5 @@
-//! Runs cargo: what a package is, and its core module. Its output is shown only where it failed.
+//! Runs cargo: reads the metadata of a package and compiles it to a core module. The output of
+//! cargo is shown only if it fails.
 
 use super::core_module::Lines;
 use super::tool::Caller;
@@ -12,12 +13,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
-/// Kept of what cargo writes, for the error message. The first errors are the ones that matter.
+/// How much of cargo's output is kept for the error message, in bytes. The first errors matter
+/// most.
 const DETAILS_BYTES: usize = 256 * 1024;
 
 const LIBRARY_HINT: &str = "add to it:\n\n    [lib]\n    crate-type = [\"cdylib\", \"rlib\"]\n";
 
-/// Variables of the caller's that say how a build reaches the network and its registries, not what it does.
+/// Prefixes of the environment variables that are passed on although they belong to cargo: they
+/// configure access to the network and to registries, not what is built.
 const KEPT: [&str; 5] = [
     "CARGO_HOME",
     "CARGO_HTTP_",
@@ -26,7 +29,8 @@ const KEPT: [&str; 5] = [
     "CARGO_SOURCE_",
 ];
 
-/// Small, and with the names of functions, which the backtraces in fault reports need.
+/// The profile: optimised for size, but with the names of functions, which backtraces of faults
+/// need.
 const PROFILE: [(&str, &str); 7] = [
     ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "s"),
     ("CARGO_PROFILE_RELEASE_LTO", "true"),
@@ -37,7 +41,7 @@ const PROFILE: [(&str, &str); 7] = [
     ("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "false"),
 ];
 
-/// What else becomes of a package that wants `Lines`.
+/// Changes to the profile for packages that want line numbers in backtraces.
 const WITH_LINES: [(&str, &str); 2] = [
     ("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only"),
     ("CARGO_PROFILE_RELEASE_STRIP", "none"),
@@ -48,15 +52,15 @@ const WITH_LINES: [(&str, &str); 2] = [
 pub struct Package {
     /// Its name.
     pub name: String,
-    /// The root of its workspace; its own directory where it belongs to none.
+    /// The root of its workspace, or its own directory if it belongs to none.
     pub workspace: PathBuf,
-    /// Whether its backtraces name lines: `lines = true` below `[package.metadata.strata]`.
+    /// Whether its backtraces contain line numbers: `lines = true` in `[package.metadata.strata]`.
     pub lines: Lines,
     dir: PathBuf,
     id: String,
 }
 
-/// Where and with what a package is compiled.
+/// The output directory and the compiler of a compilation.
 #[derive(Debug)]
 pub struct Target {
     /// Cargo's target directory.
@@ -86,7 +90,7 @@ struct MetadataTarget {
     crate_types: Vec<String>,
 }
 
-/// A line of cargo's JSON messages, as far as it is about an artifact.
+/// A line of cargo's JSON messages, with the fields of those about artifacts.
 #[derive(Deserialize)]
 struct Message {
     package_id: Option<String>,
@@ -95,7 +99,7 @@ struct Message {
 }
 
 impl Package {
-    /// Reads what cargo knows of the package in `dir`.
+    /// Reads the metadata of the package in `dir`.
     pub fn read(dir: &Path) -> Result<Self, BuildError> {
         let manifest = dir.join("Cargo.toml");
         let mut command = cargo(dir);
@@ -191,7 +195,7 @@ impl Package {
             .ok_or_else(|| refused("cargo named no core module".into()))
     }
 
-    /// Collects what cargo writes while it works, and reports that it does work.
+    /// Collects cargo's output while it runs, and reports when it begins to compile.
     fn follow(&self, child: &mut Child, report: &mut dyn FnMut(&str)) -> String {
         let mut details = String::new();
         let mut reported = false;
@@ -222,9 +226,10 @@ impl Package {
         })
     }
 
-    /// Paths of this machine are kept out of the module, so that the same source becomes the same component
-    /// everywhere. The compiler's path stands among them for another reason: cargo cannot tell two compilers of
-    /// one version apart, whose standard libraries do not mix.
+    /// Returns the flags for the compiler. They keep paths of this machine out of the module, so
+    /// that the same source gives the same component everywhere. The compiler's path is included
+    /// for another reason: cargo cannot distinguish two compilers of one version, whose standard
+    /// libraries are incompatible.
     fn flags(&self, toolchain: &Toolchain) -> String {
         let mut flags = vec!["-Clink-arg=--keep-section=name".to_owned()];
         let mut remap = |from: &Path, to: &str| {
@@ -241,8 +246,8 @@ impl Package {
     }
 }
 
-/// A cargo run in `dir` that nothing in the caller's environment bends: not its flags, wrappers, target or
-/// profiles, nor what an enclosing cargo run has set.
+/// Returns a cargo command in `dir` that is not influenced by the caller's environment: flags,
+/// wrappers, targets, profiles, or variables that an enclosing cargo run has set.
 fn cargo(dir: &Path) -> Command {
     let bends: &[&str] = &["CARGO_", "RUSTC", "RUSTDOC", "RUSTFLAGS"];
     let mut command = Caller { bends, kept: &KEPT }.program("cargo");
@@ -266,7 +271,7 @@ fn no_cargo(source: std::io::Error) -> BuildError {
 
 fn read_all(mut pipe: impl Read) -> String {
     let mut bytes = Vec::new();
-    // What cannot be read is missed where the artifact is looked for.
+    // If reading fails, the artifact is not found, which is reported later.
     let _ = pipe.read_to_end(&mut bytes);
     String::from_utf8_lossy(&bytes).into_owned()
 }

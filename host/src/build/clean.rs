@@ -1,5 +1,6 @@
-//! The parts of the user's cache, with their sizes, and removing them. All of it can be made again: components are
-//! compiled again when they are needed, and the tools of languages are downloaded or unpacked again at the next build.
+//! Lists the parts of the user's cache with their sizes, and removes them. All contents can be
+//! recreated: components are compiled again when needed, and tools are downloaded or unpacked at
+//! the next build.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -9,7 +10,7 @@ use serde::Serialize;
 
 use crate::user;
 
-/// The parts: what each is called, and where it lies below the user's cache directory.
+/// The parts: the name, the path below the user's cache directory, and a description.
 const PARTS: [(&str, &str, &str); 6] = [
     ("compiled", "strata-host/compiled", "compiled components"),
     (
@@ -30,15 +31,16 @@ const PARTS: [(&str, &str, &str); 6] = [
     ("c", "strata-host/c", "the library of C actions"),
     ("rust", "strata/rust-wasm", "what compiles Rust actions"),
 ];
-/// What the names of lock files begin or end with. Lock files stay: whoever waits for one has it open.
+/// The prefix and the suffix of lock files. They are not removed, because a waiting process has
+/// them open.
 const LOCKS: (&str, &str) = ("lock-", ".lock");
 
 /// A part of the cache.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CachePart {
-    /// What it is called.
+    /// The name.
     pub name: &'static str,
-    /// What is in it.
+    /// A description of the contents.
     pub what: &'static str,
     /// Its directory.
     pub path: PathBuf,
@@ -46,12 +48,12 @@ pub struct CachePart {
     pub bytes: u64,
 }
 
-/// What was removed of a part.
+/// The result of removing a part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
-    /// The size of the files.
+    /// The total size of the removed files.
     pub bytes: u64,
-    /// What another process is making at the moment, and was left.
+    /// Entries that another process is creating at the moment. They were not removed.
     pub in_use: Vec<PathBuf>,
 }
 
@@ -76,7 +78,8 @@ pub fn parts() -> Vec<CachePart> {
     PARTS.into_iter().map(part).collect()
 }
 
-/// Removes what is in a part. Links are removed, and not what they lead to; a part that is a link itself is left alone.
+/// Removes the contents of a part. Symbolic links are removed but not followed. Nothing is removed
+/// if the part itself is a link.
 pub fn remove(part: &CachePart) -> io::Result<Removed> {
     let mut removed = Removed::default();
     if !is_own_directory(&part.path) {
@@ -92,7 +95,7 @@ pub fn remove(part: &CachePart) -> io::Result<Removed> {
         if name.starts_with(LOCKS.0) || name.ends_with(LOCKS.1) {
             continue;
         }
-        // Held while it is removed, so that nobody begins to make it meanwhile.
+        // The lock is held during the removal, so that no other process begins to create the entry.
         let lock = path.with_added_extension(&LOCKS.1[1..]);
         let held = File::open(&lock).ok();
         if held.as_ref().is_some_and(|lock| lock.try_lock().is_err()) {
@@ -116,7 +119,7 @@ pub fn remove(part: &CachePart) -> io::Result<Removed> {
     Ok(removed)
 }
 
-/// Returns whether a path is a directory of this user, and no link.
+/// Returns whether a path is a directory that belongs to this user, and not a link.
 fn is_own_directory(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir() && user::is_own(&meta))
 }

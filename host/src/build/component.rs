@@ -1,5 +1,5 @@
-//! Makes a component of a core module, and makes sure that it can be an action: by the handler, or by functions that a
-//! team file can name.
+//! Makes a component from a core module, and checks that it can be an action: it exports the
+//! handler, or functions that a team file can name.
 
 use super::core_module::{self, Lines, Ready};
 use super::{BuildError, at};
@@ -12,15 +12,15 @@ use wit_component::{ComponentEncoder, DecodedWasm};
 /// The interface that every action exports.
 const HANDLER: &str = "strata:action/handler@0.1.0";
 
-/// Writes the component of `module` to `component`, whole or not at all.
+/// Writes the component of `module` to `component`, atomically.
 pub fn write(module: &Path, lines: Lines, component: &Path) -> Result<(), BuildError> {
     let core = at(module, fs::read(module))?;
     let bytes = encode(&core, lines).map_err(|details| BuildError::Component {
         module: module.to_owned(),
         details,
     })?;
-    // The caller holds the package's lock, so nobody else uses this name. Synced, since a file cut short by a crash
-    // would pass for an up-to-date component.
+    // The caller holds the package's lock, so nobody else uses this name. The file is synced,
+    // because one that was truncated by a crash would seem to be up to date.
     let unfinished = component.with_extension("unfinished");
     let written = File::create(&unfinished).and_then(|mut file| {
         file.write_all(&bytes)?;
@@ -31,7 +31,8 @@ pub fn write(module: &Path, lines: Lines, component: &Path) -> Result<(), BuildE
     Ok(())
 }
 
-/// Encodes a core module as a component that exports something to call. The error says what is wrong with the module.
+/// Encodes a core module as a component that exports something to call. The error describes what is
+/// wrong with the module.
 pub fn encode(core: &[u8], lines: Lines) -> Result<Vec<u8>, String> {
     let refused = |reason: String| {
         format!(
@@ -62,12 +63,12 @@ pub fn encode(core: &[u8], lines: Lines) -> Result<Vec<u8>, String> {
     ))
 }
 
-/// Whether a component exports the handler.
+/// Returns whether a component exports the handler.
 pub fn is_action(component: &[u8]) -> bool {
     exports(component).iter().any(|name| name == HANDLER)
 }
 
-/// The names of a component's exports; none of what is no component.
+/// Returns the names of a component's exports. Returns none if `component` is not a component.
 pub fn exports(component: &[u8]) -> Vec<String> {
     match wit_component::decode(component) {
         Ok(DecodedWasm::Component(resolve, world)) => {

@@ -1,7 +1,8 @@
-//! Core modules before they become components: their type, what of them is kept, which operating system they expect.
+//! Prepares core modules for becoming components: adds their component type, removes debug
+//! information, and determines whether they import WASI.
 //!
-//! A module that does not say what its type is gets the one that its exports tell. So any compiler for WebAssembly can
-//! make actions, with no tool that knows of components.
+//! A module without a component type gets the one that follows from its exports. So any compiler
+//! for WebAssembly can make actions, without tools that know about components.
 
 use super::sdk::WIT;
 use std::path::Path;
@@ -9,28 +10,29 @@ use wasmparser::{Parser, Payload};
 use wit_component::StringEncoding;
 use wit_parser::Resolve;
 
-/// What wit-component and its kin write a component's type into.
+/// The prefix of the custom sections in which wit-component and similar tools store the component's
+/// type.
 const TYPE: &str = "component-type";
-/// What compilers write for debuggers.
+/// The prefix of the custom sections with debug information.
 const DEBUG: &str = ".debug_";
 
-/// Whether a component knows the lines of its source, which a fault's backtrace then names.
+/// Whether a component contains line tables, so that backtraces of faults name lines of its source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lines {
-    /// It does not: they outweigh the code.
+    /// They are removed, because they are larger than the code.
     #[default]
     Dropped,
-    /// It does.
+    /// They are kept.
     Kept,
 }
 
-/// What is known of a core module.
+/// What a scan of a core module finds.
 #[derive(Debug, Default)]
 struct Module {
     exports: Vec<String>,
     imports_wasi: bool,
     typed: bool,
-    /// Its sections, by number.
+    /// The sections to keep: their ids and the ranges of their contents.
     kept: Vec<(u8, std::ops::Range<usize>)>,
 }
 
@@ -39,11 +41,11 @@ struct Module {
 pub struct Ready {
     /// Its bytes.
     pub bytes: Vec<u8>,
-    /// Whether it calls the operating system in the way of WASI's first preview, which C libraries do.
+    /// Whether it imports WASI preview 1, as C libraries do.
     pub imports_wasi: bool,
 }
 
-/// Makes a module ready. The error says what is wrong with it.
+/// Prepares a module. The error describes what is wrong with it.
 pub fn ready(core: &[u8], lines: Lines) -> Result<Ready, String> {
     let module = read(core, lines).map_err(|error| error.to_string())?;
     let mut bytes = core[..8].to_vec();
@@ -91,7 +93,8 @@ fn read(core: &[u8], lines: Lines) -> wasmparser::Result<Module> {
     Ok(module)
 }
 
-/// The narrowest world that has these exports; that which has none for what is no action.
+/// Returns the smallest world with these exports: `host`, which has none, for a module that is not
+/// an action.
 fn world(exports: &[String]) -> &'static str {
     let has = |interface: &str| exports.iter().any(|export| export.starts_with(interface));
     if !has("strata:action/handler@") {
@@ -111,7 +114,9 @@ fn embed_type(bytes: &mut Vec<u8>, world: &str) -> Result<(), String> {
         .iter()
         .map(|(path, text)| (*path, String::from_utf8_lossy(text)));
     let mut sources = wit_parser::SourceMap::default();
-    texts.for_each(|(path, text)| sources.push(Path::new(path), text));
+    for (path, text) in texts {
+        sources.push(Path::new(path), text);
+    }
     let mut resolve = Resolve::default();
     let group = sources.parse().map_err(|(_, error)| error.to_string())?;
     let package = resolve
@@ -124,7 +129,7 @@ fn embed_type(bytes: &mut Vec<u8>, world: &str) -> Result<(), String> {
         .map_err(|error| format!("{error:#}"))
 }
 
-/// As WebAssembly writes lengths: seven bits a byte, the lowest first.
+/// Appends a length in unsigned LEB128: seven bits per byte, the lowest first.
 fn append_length(bytes: &mut Vec<u8>, mut length: usize) {
     loop {
         let low = (length & 0x7f) as u8;

@@ -1,22 +1,22 @@
-//! Which toolchains there are to build actions with. They are only looked for; what can be made is made by the first
-//! build.
+//! Which toolchains for building actions are installed. This only looks for them; tools that can be
+//! installed automatically are installed by the first build.
 
 use std::process::{Command, Stdio};
 
 use super::{javascript, pypi, toolchain};
 
-/// What there is for one language.
+/// Whether the toolchain of one language is installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tool {
     /// The language.
     pub language: &'static str,
     /// The programs that were found, or what is missing.
     pub found: Result<String, String>,
-    /// What to do about what is missing.
+    /// How to install what is missing.
     pub advice: &'static str,
 }
 
-/// A language, the programs that its builds call, and where they are had.
+/// The languages, the programs that their builds call, and how to install these.
 const LANGUAGES: [(&str, &[&[&str]], &str); 4] = [
     (
         "rust",
@@ -86,7 +86,7 @@ pub fn inventory() -> Vec<Tool> {
     LANGUAGES.map(language).into()
 }
 
-/// The oldest version of what is asked for first that builds take.
+/// Returns the oldest supported version of a language's first program.
 fn oldest(language: &str) -> Option<(u32, u32)> {
     match language {
         "python" | "c" => Some(pypi::OLDEST),
@@ -95,7 +95,8 @@ fn oldest(language: &str) -> Option<(u32, u32)> {
     }
 }
 
-/// Whether the version in what a program said is older. One that says none is taken as it is.
+/// Returns whether the version in a program's output is older than `oldest`. Output without a
+/// version is accepted.
 fn is_older(said: &str, oldest: (u32, u32)) -> bool {
     let mut numbers = said
         .split(|c: char| !c.is_ascii_digit())
@@ -118,7 +119,8 @@ fn a_version_is_found_in_what_a_program_says_of_itself() {
     }
 }
 
-/// What a program says when it is asked for its version; one that only has to succeed says nothing.
+/// Runs a program and returns the last line of its output, which is empty for a program that only
+/// has to succeed. The error describes why it does not run.
 fn version(program: &[&str]) -> Result<String, String> {
     let [name, args @ ..] = program else {
         return Ok(String::new());
@@ -133,7 +135,7 @@ fn version(program: &[&str]) -> Result<String, String> {
         ));
     }
     let said = last_line(&output.stdout);
-    // Some say only the number.
+    // Some programs print only the number.
     Ok(
         if said.is_empty() || said.to_lowercase().contains(name.trim_end_matches('3')) {
             said
@@ -148,7 +150,7 @@ fn last_line(bytes: &[u8]) -> String {
     text.trim().lines().last().unwrap_or_default().to_owned()
 }
 
-/// What guests in Rust are compiled with.
+/// Describes the compiler for guests in Rust.
 fn compiler() -> String {
     match toolchain::look() {
         Some(toolchain::Toolchain::Default) => "its own compiler for WebAssembly".into(),

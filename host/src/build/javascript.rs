@@ -1,7 +1,8 @@
-//! Builds JavaScript and TypeScript actions: the source and what it imports become one bundle, the bundle and a
-//! QuickJS for WebAssembly become a component. The script that does so ships with the SDK.
+//! Builds JavaScript and TypeScript actions: the source and its imports become one bundle, and the
+//! bundle and QuickJS for WebAssembly become a component. The script that does this ships with the
+//! SDK.
 //!
-//! What is known of a package, below in `package`; where the tools and the packages come from, in `tools`.
+//! `package` reads `package.json`; `tools` installs the tools and the packages.
 
 mod package;
 pub mod tools;
@@ -17,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 /// Where node, editors and the type checker look for the SDK.
 const SDK: &str = "node_modules/@strata/action";
-/// Where npm's scripts look for what takes the types out of tests.
+/// Where npm's scripts look for esbuild, which removes the types from tests.
 const BUNDLER: &str = "node_modules/.bin/esbuild";
 
 /// Builds the action in `dir`.
@@ -48,18 +49,20 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
         lend(&tools.join(BUNDLER), &dir.join(BUNDLER))?;
     }
     report(&format!("building {}", package.name));
-    let inputs = componentize(dir, &package, [&tools, &sdk], &place.unfinished())?;
+    let inputs = componentize(dir, &package, &tools, &sdk, &place.unfinished())?;
     Ok(Built {
         component: place.keep(&fingerprint, &inputs)?,
         fresh: false,
     })
 }
 
-/// Makes the component, and tells the files that it was made from, but those of the SDK and of packages.
+/// Makes the component at `to`, and returns the files that it was made from, except for those of
+/// the SDK and of packages.
 fn componentize(
     dir: &Path,
     package: &Package,
-    [tools, sdk]: [&Path; 2],
+    tools: &Path,
+    sdk: &Path,
     to: &Path,
 ) -> Result<Vec<PathBuf>, BuildError> {
     let list = to.with_extension("inputs");
@@ -100,8 +103,8 @@ fn componentize(
     }
 }
 
-/// Puts a link to what lies in the cache into an action's directory. What the author put there is left alone: it is no
-/// link, or npm's, which leads to a place beside.
+/// Creates a symbolic link to a path in the cache in an action's directory. What the author put
+/// there is left alone: a file or directory, or a relative link, which is npm's.
 fn lend(cached: &Path, link: &Path) -> Result<(), BuildError> {
     match fs::read_link(link) {
         Ok(leads_to) if leads_to == cached => return Ok(()),

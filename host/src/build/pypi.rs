@@ -1,4 +1,5 @@
-//! Tools from PyPI: a private Python environment with pinned packages, made once per machine.
+//! Installs tools from PyPI: a private Python environment with pinned packages, created once per
+//! machine.
 
 use super::tool::Caller;
 use super::{BuildError, at, cache, tool};
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use strata_core::id::hex;
 
-/// The oldest Python that the tools run on.
+/// The oldest version of Python that the tools support.
 pub const OLDEST: (u32, u32) = (3, 9);
 
 const NO_PYTHON: &str = "it sets up the tools for this language: install python 3.9 or later, e.g. `apt install python3 python3-venv`";
@@ -23,18 +24,20 @@ const NO_TOOLS: &str = "they come from PyPI, once: see that it can be reached (p
 pub struct Tools {
     /// The language.
     pub language: &'static str,
-    /// What they are, for an error.
+    /// A description for errors.
     pub what: &'static str,
-    /// What is told while they are set up.
+    /// The progress message while they are installed.
     pub told: &'static str,
-    /// The packages, with their digests, as pip takes them.
+    /// The packages with their digests, in the format of pip's requirement files.
     pub packages: &'static str,
 }
 
 impl Tools {
-    /// The directory with the environment (`venv`). It is made if it is not there.
+    /// Returns the directory that contains the environment (`venv`). It is created if it does not
+    /// exist.
     pub fn ready(&self, report: &mut dyn FnMut(&str)) -> Result<PathBuf, BuildError> {
-        // Another Python, or another version of it, gets an environment of its own: the old one leans on the old Python.
+        // Each Python installation and version has an environment of its own, because an
+        // environment refers to the Python that created it.
         let mut command = python(Path::new("python3"));
         command.args([
             "-c",
@@ -86,7 +89,8 @@ impl Tools {
     }
 }
 
-/// A Python that is run with nothing of the caller's environment that bends it.
+/// Returns a command that runs a Python program without being influenced by the caller's
+/// environment.
 pub fn python(program: &Path) -> Command {
     let bends: &[&str] = &["PYTHON", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__"];
     let mut command = Caller {
@@ -101,19 +105,19 @@ pub fn python(program: &Path) -> Command {
     command
 }
 
-/// The pip of an environment that is [`ready`](Tools::ready).
+/// Returns a pip command in an environment that [`Tools::ready`] returned.
 pub fn pip(tools: &Path) -> Command {
     let mut command = python(&tools.join("venv/bin/python"));
     command.args(["-m", "pip"]);
     command
 }
 
-/// Runs a Python to its end.
+/// Runs a Python command to its end.
 pub fn run(command: &mut Command) -> Result<tool::Ended, BuildError> {
     tool::run(command).map_err(no_python)
 }
 
-/// Names the error of a machine without Python.
+/// Returns the error for a machine without Python.
 pub fn no_python(source: io::Error) -> BuildError {
     BuildError::Program {
         program: "python3",
@@ -122,7 +126,7 @@ pub fn no_python(source: io::Error) -> BuildError {
     }
 }
 
-/// Tools or packages that could not be had.
+/// Returns the error for tools or packages that could not be installed.
 pub fn setup(what: &'static str, hint: &'static str, details: String) -> BuildError {
     BuildError::Setup {
         what,

@@ -1,7 +1,7 @@
-//! Builds Python actions: componentize-py makes a component of the action's modules, the SDK, the packages it needs
-//! and a CPython for WebAssembly.
+//! Builds Python actions: componentize-py makes a component from the action's modules, the SDK, the
+//! packages it needs, and CPython for WebAssembly.
 //!
-//! What is known of a package, below in `project`; where the tools and the packages come from, in `environment`.
+//! `project` reads `pyproject.toml`; `environment` installs the tools and the packages.
 
 mod environment;
 mod project;
@@ -15,10 +15,11 @@ use project::Project;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The module that the component is made from. It binds the author's module to the SDK.
+/// The module that the component is made from. It connects the author's module to the SDK.
 const ENTRY: &str = "strata_entry";
 
-/// How the files of the entry and of the SDK are called in tracebacks: by their place in the search path.
+/// How paths of the entry module and of the SDK begin in tracebacks: with the index of their
+/// directory in the search path.
 const OWN: [&str; 2] = ["\"/1/", "\"/2/"];
 
 /// Builds the action in `dir`.
@@ -39,7 +40,7 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
             fresh: true,
         });
     }
-    let environment = Environment::ready(dir, (&project, &fingerprint), report)?;
+    let environment = Environment::ready(dir, &project, &fingerprint, report)?;
     report(&format!("building {}", project.name));
     componentize(dir, &project, &environment, &place.unfinished())?;
     Ok(Built {
@@ -68,16 +69,16 @@ fn componentize(
         .arg("--wit-path")
         .arg(wit)
         .args(["--world", project.world(), "componentize"]);
-    // The order decides how files are called in tracebacks; see `plain`.
+    // The order determines how paths begin in tracebacks; see `plain`.
     let paths: [Option<PathBuf>; 4] = [
         Some(dir.into()),
         Some(entry.path().into()),
         Some(sdk),
         environment.packages.clone(),
     ];
-    paths.iter().flatten().for_each(|path| {
+    for path in paths.iter().flatten() {
         command.arg("--python-path").arg(path);
-    });
+    }
     command.arg(ENTRY).arg("--output").arg(to);
     let ended = tool::run(&mut command).map_err(pypi::no_python)?;
     let refused = |details: String| BuildError::Compile {
@@ -96,10 +97,10 @@ fn componentize(
     }
 }
 
-/// What componentize-py says about a failure, without what only its makers understand: the traceback of the author's
-/// part, with the files called as they are.
+/// Extracts from the output of componentize-py the traceback of the author's code, with the paths
+/// of its files. Frames of the SDK and internal errors are removed.
 fn plain(details: &str) -> String {
-    // It is a Python program itself, that fails with what its guest said.
+    // componentize-py is a Python program itself; its own traceback ends with the guest's output.
     let of_guest = details
         .split_once("AssertionError: ")
         .map_or(details, |(_, rest)| rest);

@@ -1,7 +1,7 @@
-//! Builds actions in languages that this program does not know, by a recipe: the script `build.sh` in the action's
-//! directory makes a core module or a component, with whatever tools its author has.
+//! Builds actions in languages that this program does not know: the script `build.sh` in the
+//! action's directory makes a core module or a component with whatever tools its author has.
 //!
-//! What it makes is an action by what it exports, or a component with functions of its own; a core module becomes a
+//! The result must export the handler or functions of its own. A core module is turned into a
 //! component here.
 
 use super::core_module::Lines;
@@ -13,9 +13,9 @@ use std::fs;
 use std::path::Path;
 
 const RECIPE: &str = "build.sh";
-/// Where the recipe is to write what it makes.
+/// The variable with the path to which the script writes its result.
 const OUT: &str = "STRATA_OUT";
-/// Where the recipe finds the interfaces.
+/// The variable with the directory of the WIT interfaces.
 const INTERFACES: &str = "STRATA_WIT";
 
 const NO_SHELL: &str = "a posix shell carries out `build.sh`";
@@ -35,7 +35,7 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
     }
     report(&format!("building {name} by its {RECIPE}"));
     let out = place.unfinished();
-    // What an earlier recipe left behind must not pass for the work of this one.
+    // The output of an earlier run must not be mistaken for that of this one.
     if out.exists() {
         at(&out, fs::remove_file(&out))?;
     }

@@ -1,5 +1,5 @@
-//! Builds Rust actions: cargo compiles the core module, in a directory that no other cargo run locks, and
-//! `component` makes the component of it.
+//! Builds Rust actions: cargo compiles the core module, in a target directory that no other cargo
+//! run locks, and `component` makes the component from it.
 
 use super::cargo::{Package, Target};
 use super::sources::of_rule;
@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 /// Builds the package in `dir`.
 pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildError> {
     let package = Package::read(dir)?;
-    // Below the workspace's own `target`, which is ignored and cleaned with it, yet apart from it: a host's
-    // `cargo test` that builds guests on the way must not wait for itself.
+    // Below the workspace's own `target`, which is ignored by git and cleaned with it, but separate
+    // from it: a host's `cargo test` that builds guests must not wait for its own lock.
     let target_dir = package.workspace.join("target").join("guest");
     at(&target_dir, fs::create_dir_all(&target_dir))?;
     let component = target_dir.join(&package.name).with_extension("wasm");
-    // Between cargo's end and the reading of what it made, no other build of the same package may replace it.
+    // Until the output of cargo has been read, no other build of the same package may replace it.
     let _lock = cache::lock(&target_dir.join(&package.name).with_extension("lock"))?;
 
     let target = Target {
@@ -36,8 +36,8 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
     })
 }
 
-/// What cargo found a package to be made from that does not lie in its directory: other packages of its workspace, say.
-/// Nothing before its first build.
+/// Returns the files outside of its directory that a package was built from, such as other packages
+/// of its workspace. Returns none before the first build.
 pub fn elsewhere(dir: &Path) -> Vec<PathBuf> {
     let Ok(package) = Package::read(dir) else {
         return Vec::new();
@@ -48,7 +48,7 @@ pub fn elsewhere(dir: &Path) -> Vec<PathBuf> {
         .join("guest")
         .join(toolchain::TARGET)
         .join("release");
-    // Cargo writes it as a rule of a makefile, beside what it made.
+    // Cargo writes the inputs as a makefile rule beside its output.
     let rule = fs::read_to_string(
         made.join(package.name.replace('-', "_"))
             .with_extension("d"),
@@ -60,7 +60,8 @@ pub fn elsewhere(dir: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Cargo keeps the time of a module it had not to compile again, so the component is up to date if it is younger.
+/// Returns whether the component is up to date: it is newer than the module, which cargo leaves
+/// alone if nothing has changed.
 fn up_to_date(component: &Path, module: &Path) -> bool {
     let time = |path: &Path| {
         fs::metadata(path)

@@ -1,7 +1,8 @@
-//! Scripts: source files that stand in an action's place as they are. What they run in is an ordinary action, the
-//! interpreter of their language, which ships with its SDK as source and is built once per machine.
+//! Scripts: source files that are used as actions without a build. A script runs in an interpreter
+//! for its language, which is an ordinary action that ships with the language's SDK as source and
+//! is built once per machine.
 //!
-//! How a script is handed to its interpreter is the sandbox's business.
+//! How a script is passed to its interpreter is decided in `sandbox`.
 
 use super::sdk::{JAVASCRIPT, JAVASCRIPT_TOOLS, Kit, PYTHON, WIT, digest_of};
 use super::{BuildError, Built, at, javascript, python};
@@ -9,28 +10,28 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use strata_core::id::Digest;
 
-/// Stands for a file's name where the script comes with the newest message.
+/// Used as file name for a script that is taken from the newest message.
 const NEWEST: &str = "<newest>";
-/// Where the interpreter lies in its language's SDK.
+/// The directory of the interpreter in its language's SDK.
 const INTERPRETER: &str = "interpreter";
 
-/// What a script runs in.
+/// The interpreter of a script.
 #[derive(Debug)]
 pub struct Interpreter {
     /// The component.
     pub component: PathBuf,
-    /// Of its sources and of the list of the tools that made it: the same on every machine with this program. That of
-    /// the component itself is another one after each build, for its tools keep in it the random numbers and the time
-    /// that the language's engine drew when it was started for them.
+    /// The digest of its sources and of the list of tools that it is made with. It is the same on
+    /// every machine with this program. The digest of the component itself differs after each
+    /// build, because the tools store random numbers and the time in it.
     pub made_from: Digest,
 }
 
 /// A language of scripts.
 struct Language {
-    /// The endings of scripts' names.
+    /// The file extensions of scripts.
     endings: &'static [&'static str],
     sdk: Kit,
-    /// All that the interpreter is made from.
+    /// Everything that the interpreter is made from.
     parts: &'static [Kit],
     build: fn(&Path, &mut dyn FnMut(&str)) -> Result<Built, BuildError>,
 }
@@ -42,7 +43,7 @@ const LANGUAGES: [Language; 2] = [
         parts: &[WIT, JAVASCRIPT, JAVASCRIPT_TOOLS],
         build: javascript::build,
     },
-    // The list of its tools is a file of the SDK.
+    // The list of the tools for Python is a file of the SDK.
     Language {
         endings: &["py"],
         sdk: PYTHON,
@@ -51,7 +52,7 @@ const LANGUAGES: [Language; 2] = [
     },
 ];
 
-/// The endings of scripts' names.
+/// Returns the file extensions of scripts in all languages.
 pub fn endings() -> impl Iterator<Item = &'static str> {
     LANGUAGES
         .iter()
@@ -59,23 +60,24 @@ pub fn endings() -> impl Iterator<Item = &'static str> {
         .copied()
 }
 
-/// Whether a path is that of a script, told by its ending.
+/// Returns whether a path is that of a script, according to its extension.
 pub fn is_script(path: &Path) -> bool {
     find(path).is_some()
 }
 
-/// Whether a path stands for the script that comes with the newest message: `<newest>.js`.
+/// Returns whether a path stands for the script in the newest message: `<newest>.js`.
 pub fn is_newest(path: &Path) -> bool {
     is_script(path) && path.file_stem() == Some(OsStr::new(NEWEST))
 }
 
-/// What runs this script, built unless that was done. `report` is told what takes long.
+/// Returns the interpreter of a script, and builds it if necessary. `report` is called with
+/// progress messages.
 ///
 /// # Errors
-/// Fails as a build does.
+/// Fails if the interpreter cannot be built.
 ///
 /// # Panics
-/// If it is no script.
+/// Panics if the path is not that of a script.
 pub fn interpreter(script: &Path, report: &mut dyn FnMut(&str)) -> Result<Interpreter, BuildError> {
     let language = find(script).expect("it is asked for scripts only");
     let dir = language.sdk.unpack()?.join(INTERPRETER);

@@ -1,14 +1,17 @@
-//! What ships inside this program so that actions can be built where there is no checkout of the project: the SDKs of
-//! the languages and the interfaces. They are unpacked into the cache, each version of them into its own directory.
+//! The SDKs of the languages and the WIT interfaces, which are embedded in this program so that
+//! actions can be built without a checkout of the project. They are unpacked into the cache, each
+//! version into its own directory.
 //!
-//! A language's list of files is here; how it is built with them, in the language's module.
+//! This module lists the files of each language. How they are used for a build is in the language's
+//! module.
 
 use super::{BuildError, cache};
 use crate::sha256::Sha256;
 use std::path::PathBuf;
 use strata_core::id::hex;
 
-/// Embeds files of a directory of the project. A function cannot include.
+/// Embeds files of a directory of the project. This is a macro because `include_bytes!` needs
+/// literals.
 macro_rules! embedded {
     ($directory:literal: $($path:literal),+ $(,)?) => {
         &[$(($path, include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../", $directory, "/", $path)))),+]
@@ -16,10 +19,10 @@ macro_rules! embedded {
 }
 pub(crate) use embedded;
 
-/// A file by its path, and what is in it.
+/// The path of an embedded file, and its contents.
 pub type Embedded = (&'static str, &'static [u8]);
 
-/// A part of the project that ships with the program.
+/// An SDK or the interfaces, embedded in the program.
 #[derive(Clone, Copy, Debug)]
 pub struct Kit {
     name: &'static str,
@@ -27,7 +30,7 @@ pub struct Kit {
     files: &'static [Embedded],
 }
 
-/// The interfaces.
+/// The WIT interfaces.
 pub const WIT: Kit = Kit {
     name: "wit",
     files: embedded!["wit": "handler.wit", "host.wit", "http.wit", "human.wit", "types.wit", "world.wit"],
@@ -118,13 +121,13 @@ pub const JAVASCRIPT: Kit = Kit {
         "README.md", "interpreter/action.js", "interpreter/package.json", "interpreter/script.js", "package.json", "src/action.js", "src/border.js", "src/component.js", "src/environment.js", "src/errors.js", "src/globals.d.ts", "src/globals.js", "src/host.js", "src/http.js", "src/human.js", "src/index.d.ts", "src/index.js", "src/json.js", "src/llm.js", "src/promises.js", "src/serve.js", "src/testing.d.ts", "src/testing.js", "src/text.js", "src/timers.js", "src/trace.js"],
 };
 
-/// What makes components of JavaScript: the script, and the list of the tools that it uses.
+/// The script that makes components from JavaScript, and the list of the tools that it uses.
 pub const JAVASCRIPT_TOOLS: Kit = Kit {
     name: "js-tools",
     files: embedded!["guest-sdk/js/toolchain": "build.mjs", "package-lock.json", "package.json"],
 };
 
-/// The SDK for Rust. Its `toolchain.sh` is part of the builder.
+/// The SDK for Rust, without `toolchain.sh`, which is embedded in `build::toolchain`.
 pub const RUST: Kit = Kit {
     name: "rust",
     files: embedded!["guest-sdk/rust":
@@ -160,40 +163,44 @@ pub const RUST: Kit = Kit {
 };
 
 impl Kit {
-    /// All of them.
+    /// All kits that can be requested by name.
     pub const ALL: [Self; 5] = [RUST, PYTHON, JAVASCRIPT, C, WIT];
 
-    /// The one of this name, or of a language that shares it: `ts`.
+    /// Returns the kit with this name. `ts` means the SDK for JavaScript.
     pub fn named(name: &str) -> Option<Self> {
         let name = if name == "ts" { JAVASCRIPT.name } else { name };
         Self::ALL.into_iter().find(|kit| kit.name == name)
     }
 
-    /// Its name: that of a language, or `wit`.
+    /// Returns the name: that of a language, or `wit`.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// What is in it.
+    /// Returns the embedded files.
     pub(crate) fn files(&self) -> &'static [Embedded] {
         self.files
     }
 
-    /// Unpacks it, unless that was done, and returns its directory. Other contents have another directory.
+    /// Unpacks the kit, unless it is unpacked, and returns its directory. Each version has a
+    /// directory of its own.
     pub fn unpack(&self) -> Result<PathBuf, BuildError> {
         cache::unpacked(&format!("sdk/{}-{}", self.name, self.digest()), self.files)
     }
 
-    /// Tells one version from another.
+    /// Returns a digest that identifies the version of the kit: 16 hexadecimal digits.
     pub fn digest(&self) -> String {
         hex(&hash(self)[..8])
     }
 }
 
-/// Tells one version of several kits from another, also to who has been given made-up ones.
+/// Returns a digest that identifies the versions of several kits. It has the full length of a
+/// SHA-256, since it must also resist deliberate collisions.
 pub fn digest_of(kits: &[Kit]) -> String {
     let mut hasher = Sha256::new();
-    kits.iter().for_each(|kit| hasher.update(&hash(kit)));
+    for kit in kits {
+        hasher.update(&hash(kit));
+    }
     hex(&hasher.finish())
 }
 

@@ -1,6 +1,6 @@
-//! What the source of an action is, for languages whose tools do not say by themselves what is up to date: a
-//! fingerprint over the files of a directory, and the place where the component lies together with the fingerprint of
-//! what it was made from. Inputs that lie elsewhere, which only the tools know, are listed with it.
+//! Determines whether an action is up to date, for languages whose tools do not. A fingerprint over
+//! the files of the action's directory is stored beside the component, together with the digests of
+//! inputs outside of the directory, which only the tools know.
 
 use super::{BuildError, at, cache};
 use crate::open;
@@ -11,20 +11,24 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use strata_core::id::hex;
 
-/// Directories that hold what tools made and not what the action is made from. Hidden ones are left out as well.
+/// Directories with generated files, which are not part of the source. Hidden directories are
+/// excluded as well.
 const MADE: [&str; 2] = ["__pycache__", "node_modules"];
-/// The same, where they lie directly in the action's directory: below, `build` may be anything.
+/// Directories with generated files, if they are directly in the action's directory. Deeper ones,
+/// such as `build`, may contain source.
 const MADE_ABOVE: [&str; 4] = ["build", "dist", "target", "venv"];
-/// An action's own files. More of them means that the directory is something else, e.g. a home.
+/// The largest number of files of an action. A directory with more is something else, such as a
+/// home directory.
 const MOST_FILES: usize = 10_000;
-/// All of them together; they are read at each build. Far more than a component may hold.
+/// The largest total size of an action's files in bytes. They are read at each build. This is far
+/// more than a component may have.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// The ending of the names of records.
+/// The file extension of records, which describe what a component was made from.
 const RECORD: &str = "made-from";
 
-/// A digest over the names and contents of the files in `dir`, and over `also`: whatever else the component is made
-/// with.
+/// Returns a digest over the names and contents of the files in `dir`, and over `also`: everything
+/// else that the component is made with.
 pub fn fingerprint(dir: &Path, also: &[&str]) -> Result<String, BuildError> {
     let files = of(dir)?;
     let mut hasher = Sha256::new();
@@ -32,7 +36,9 @@ pub fn fingerprint(dir: &Path, also: &[&str]) -> Result<String, BuildError> {
         hasher.update(&(part.len() as u64).to_le_bytes());
         hasher.update(part);
     };
-    also.iter().for_each(|part| take(part.as_bytes()));
+    for part in also {
+        take(part.as_bytes());
+    }
     let mut bytes = 0;
     for path in files {
         bytes += at(&path, fs::metadata(&path))?.len();
@@ -54,7 +60,7 @@ pub fn fingerprint(dir: &Path, also: &[&str]) -> Result<String, BuildError> {
     Ok(hex(&hasher.finish()))
 }
 
-/// The files that an action in `dir` is made from, in order.
+/// Returns the files that an action in `dir` is made from, sorted.
 pub fn of(dir: &Path) -> Result<Vec<PathBuf>, BuildError> {
     let mut files = Vec::new();
     let mut open = vec![dir.to_owned()];
@@ -63,7 +69,7 @@ pub fn of(dir: &Path) -> Result<Vec<PathBuf>, BuildError> {
             let entry = at(&next, entry)?;
             let name = entry.file_name();
             let name = name.to_string_lossy();
-            // What a link leads to is followed for files only: a directory may lead in a circle.
+            // Links are followed only to files, because links to directories can form a cycle.
             let kind = at(&entry.path(), entry.file_type())?;
             if name.starts_with('.') {
                 continue;
@@ -88,18 +94,21 @@ pub fn of(dir: &Path) -> Result<Vec<PathBuf>, BuildError> {
     Ok(files)
 }
 
-/// Where an action's component lies. No other build of the same action goes on while one has it.
+/// The output location of an action's component. It is locked: no other build of the same action
+/// runs while this exists.
 #[derive(Debug)]
 pub struct Place {
     dir: PathBuf,
     component: PathBuf,
-    /// When it was taken, by the clock of files: what is written later may not be in what is made here.
+    /// When the build began, as a file timestamp. Files that are modified later may differ from
+    /// what was built.
     begun: (i64, i64),
     _lock: File,
 }
 
 impl Place {
-    /// The place of an action's component: below `target`, as in the other languages.
+    /// Locks the output location of an action's component, which is in `target/guest`, as for other
+    /// languages.
     pub fn of(dir: &Path, name: &str) -> Result<Self, BuildError> {
         let base = places(dir);
         let at_lock = base.join(name).with_added_extension("lock");
@@ -118,7 +127,8 @@ impl Place {
         })
     }
 
-    /// The component, if it was made from this, and from nothing elsewhere that has changed since.
+    /// Returns the component if it was made from sources with this fingerprint, and no external
+    /// input has changed since.
     pub fn made_from(&self, fingerprint: &str) -> Option<PathBuf> {
         let record = fs::read_to_string(self.record()).ok()?;
         let (found, elsewhere) = record.split_once('\n').unwrap_or((&record, ""));
@@ -127,19 +137,21 @@ impl Place {
         (same && self.component.is_file()).then(|| self.component.clone())
     }
 
-    /// A name in the same directory for a tool to write to.
+    /// Returns a path in the same directory to which a tool can write the component.
     pub fn unfinished(&self) -> PathBuf {
         self.component.with_extension("unfinished")
     }
 
-    /// Takes the file at [`unfinished`](Self::unfinished) as the component that was made from this, and from these
-    /// files, as far as they are none of the directory's own.
+    /// Installs the file at [`unfinished`](Self::unfinished) as the component, and records the
+    /// fingerprint and the external inputs: those of `files` that are not in the action's
+    /// directory.
     pub fn keep(&self, fingerprint: &str, files: &[PathBuf]) -> Result<PathBuf, BuildError> {
         let unfinished = self.unfinished();
         let own = of(&self.dir)?;
         let mut record = fingerprint.to_owned();
         for file in files.iter().filter(|file| own.binary_search(file).is_err()) {
-            // What is gone by now, or was changed meanwhile, would make another component.
+            // A file that is missing or was modified during the build is recorded without digest,
+            // so that the next build does not consider the component up to date.
             let changed = fs::metadata(file).map_or(true, |meta| written(&meta) > self.begun);
             let digest = if changed {
                 String::new()
@@ -148,7 +160,8 @@ impl Place {
             };
             record.push_str(&format!("\n{digest} {}", file.display()));
         }
-        // The record goes first and comes last: a component never stands beside a record of something else.
+        // The old record is removed first and the new one written last, so that a component never
+        // has the record of another one.
         match fs::remove_file(self.record()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 at(&self.record(), Err(error))?
@@ -169,7 +182,7 @@ impl Place {
     }
 }
 
-/// What lies elsewhere and the last build of the action in a directory was made from.
+/// Returns the external inputs of the last build of the action in a directory.
 pub fn elsewhere(dir: &Path) -> Vec<PathBuf> {
     let found = fs::read_dir(places(dir))
         .into_iter()
@@ -185,9 +198,10 @@ pub fn elsewhere(dir: &Path) -> Vec<PathBuf> {
     records.map(text).flat_map(files).collect()
 }
 
-/// The files in a rule of a makefile, as compilers write what they have read: `object: file file`.
+/// Returns the inputs in makefile rules, in which compilers list the files that they have read:
+/// `object: file file`.
 pub fn of_rule(rule: &str) -> Vec<PathBuf> {
-    /// Stands for a blank within a path while the paths are parted.
+    /// Replaces spaces within a path while the paths are split.
     const BLANK: &str = "\0";
     let files = rule.replace("\\\n", " ").replace("\\ ", BLANK);
     let files = files
@@ -197,12 +211,12 @@ pub fn of_rule(rule: &str) -> Vec<PathBuf> {
     files.map(|file| file.replace(BLANK, " ").into()).collect()
 }
 
-/// Where the components of an action lie.
+/// Returns the directory of an action's components.
 fn places(dir: &Path) -> PathBuf {
     dir.join("target").join("guest")
 }
 
-/// The digests and paths of a record.
+/// Parses the digests and paths of the external inputs in a record.
 fn listed(elsewhere: &str) -> impl Iterator<Item = (String, PathBuf)> {
     elsewhere
         .lines()
@@ -210,7 +224,7 @@ fn listed(elsewhere: &str) -> impl Iterator<Item = (String, PathBuf)> {
         .map(|(digest, file)| (digest.to_owned(), file.into()))
 }
 
-/// When a file was written last.
+/// Returns when a file was last modified, in seconds and nanoseconds.
 fn written(meta: &Metadata) -> (i64, i64) {
     (meta.mtime(), meta.mtime_nsec())
 }
@@ -332,7 +346,9 @@ mod tests {
     #[test]
     fn a_directory_that_is_no_action_is_not_read_for_ever() {
         let dir = tempfile::tempdir().expect("a directory");
-        (0..=MOST_FILES).for_each(|number| write(dir.path(), &format!("{number}"), ""));
+        for number in 0..=MOST_FILES {
+            write(dir.path(), &format!("{number}"), "");
+        }
         let error = fingerprint(dir.path(), &[])
             .expect_err("it is too much")
             .to_string();

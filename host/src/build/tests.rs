@@ -1,4 +1,4 @@
-//! Builds real packages: those of this repository, and small ones that are made for the purpose.
+//! Tests that build real packages: those of this repository, and small ones written for a test.
 
 use super::*;
 use std::fs;

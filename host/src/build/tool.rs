@@ -1,4 +1,5 @@
-//! The program of a toolchain: what of the caller's environment it is given, and what it says, for the error message.
+//! Runs the programs of a toolchain: with a filtered environment, and with their output captured
+//! for error messages.
 
 use std::ffi::OsStr;
 use std::io::{self, Read};
@@ -6,23 +7,26 @@ use std::process::{Command, Stdio};
 
 use crate::children::{Purpose, spawn};
 
-/// Kept of what a program writes. The last lines are the ones that matter: the cause comes after the steps.
+/// How much of a program's output is kept, in bytes. The last lines matter most, because the cause
+/// of a failure follows the steps before it.
 const DETAILS_BYTES: usize = 64 << 10;
 
-/// What the names of variables contain that hold keys of models and other secrets.
+/// Substrings of the names of variables that contain API keys and other secrets.
 const SECRET: [&str; 4] = ["API_KEY", "PASSWORD", "SECRET", "TOKEN"];
 
-/// Which of the caller's variables make a difference to a program, by the beginnings of their names.
+/// Which of the caller's environment variables a program gets. Variables are given by the prefixes
+/// of their names.
 #[derive(Clone, Copy, Default)]
 pub struct Caller<'a> {
-    /// Those that bend what it does. They are withheld.
+    /// Variables that would influence the result. They are withheld.
     pub bends: &'a [&'a str],
-    /// Those that it needs all the same, such as tokens of registries.
+    /// Variables that are passed on in any case, such as tokens of registries.
     pub kept: &'a [&'a str],
 }
 
 impl Caller<'_> {
-    /// A program without what bends it, and without secrets: what a build runs is the source's author's.
+    /// Returns a command whose environment lacks the withheld variables and secrets, because a
+    /// build runs code of the source's author.
     pub fn program(self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         for (name, _) in std::env::vars_os() {
@@ -41,16 +45,16 @@ impl Caller<'_> {
     }
 }
 
-/// How a program ended.
+/// The result of running a program.
 #[derive(Debug)]
 pub struct Ended {
-    /// Whether it says that it did what it was to do.
+    /// Whether its exit status is success.
     pub success: bool,
-    /// What it wrote, to stdout and stderr alike.
+    /// The end of its output, both of stdout and stderr.
     pub details: String,
 }
 
-/// Runs a program to its end, without input.
+/// Runs a program to its end, without standard input.
 pub fn run(command: &mut Command) -> io::Result<Ended> {
     let (mut read, write) = io::pipe()?;
     let child = spawn(
@@ -60,7 +64,8 @@ pub fn run(command: &mut Command) -> io::Result<Ended> {
             .stderr(write),
         Purpose::Build,
     );
-    // The command holds the pipe's other end, too: without letting go of it, reading would never end.
+    // The command also holds the writing end of the pipe. Unless it is released, reading would
+    // never end.
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = child?;
     let mut kept = Vec::new();

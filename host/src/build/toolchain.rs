@@ -1,6 +1,7 @@
-//! Finds a Rust compiler for guests, or has one made, by the script that ships with the Rust SDK.
+//! Finds a Rust compiler for guests, or installs one, with the script that ships with the Rust SDK.
 //!
-//! The script is part of this program, so that actions can be built where there is no checkout of the project.
+//! The script is embedded in this program, so that actions can be built without a checkout of the
+//! project.
 
 use super::BuildError;
 use super::tool::Caller;
@@ -17,13 +18,13 @@ const SCRIPT: &str = include_str!("../../../guest-sdk/rust/toolchain.sh");
 /// The compiler for guests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Toolchain {
-    /// The one that cargo takes anyway.
+    /// The compiler that cargo uses by default.
     Default,
-    /// The one at this path.
+    /// The compiler at this path.
     At(PathBuf),
 }
 
-/// The compiler that is there already, if there is one.
+/// Returns the compiler that is already installed, if there is one.
 pub fn look() -> Option<Toolchain> {
     let mut command = Caller::default().program("sh");
     let looked = command
@@ -42,7 +43,8 @@ pub fn look() -> Option<Toolchain> {
     })
 }
 
-/// Finds the compiler for the package in `dir`. That it has to be made is reported, line by line.
+/// Finds the compiler for the package in `dir`, and installs one if necessary. The progress of an
+/// installation is reported line by line.
 pub fn find(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Toolchain, BuildError> {
     let no_shell = |source| BuildError::Program {
         program: "sh",

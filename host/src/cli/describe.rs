@@ -10,7 +10,7 @@ use super::{Failure, show_document, skill, warn};
 use crate::blob::digest_of;
 use crate::cli::progress::Progress;
 use crate::interface::component;
-use crate::interface::manifest::document;
+use crate::interface::component::manifest_document as document;
 use crate::interface::own;
 use crate::launch::read_component;
 use crate::manifest;

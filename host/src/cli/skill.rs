@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::args::{ShelfArgs, SkillCommand};
 use super::describe::load;
 use super::{Failure, note, preview, print, show_document, show_line, show_text, warn};
-use crate::interface::manifest::document;
+use crate::interface::component::manifest_document as document;
 use crate::manifest::units::show_size;
 use crate::sandbox::WasmSandbox;
 use crate::skills::{Added, Listing, Removed, Shelf, Skill, SkillError};

@@ -1,14 +1,15 @@
-//! A graph as DOT, for Graphviz. Nodes go by their names, so that the text can be read and searched.
+//! Renders a graph as DOT, for Graphviz. Nodes are identified by their names, so that the text can
+//! be read and searched.
 
 use std::fmt::Write;
 
 use super::text::wrap;
 use super::{Edge, EdgeKind, Graph, Node, NodeKind};
 
-/// Longer names and conditions are broken into lines.
+/// The length at which names and conditions are broken into lines, in columns.
 const COLUMNS: usize = 40;
 
-/// Writes a graph as DOT.
+/// Renders a graph as DOT.
 pub fn write(graph: &Graph) -> String {
     let mut out = String::new();
     let title = quote(&graph.title);
@@ -34,8 +35,8 @@ pub fn write(graph: &Graph) -> String {
     out
 }
 
-/// What a node is called. Names of the team neither begin with a space nor are given twice, so those of nodes that
-/// are no names begin with one.
+/// Returns the id of a node. The names of a team are unique and do not begin with a space, so the
+/// ids of nodes without a name begin with one.
 fn id(node: &Node) -> String {
     match node.kind {
         NodeKind::Start => quote(" idea"),
@@ -90,18 +91,18 @@ fn edge_attributes(edge: &Edge) -> String {
     }
 }
 
-/// A label of several lines.
+/// Quotes a label of several lines.
 fn label(lines: &[String]) -> String {
     let lines: Vec<String> = lines.iter().map(|line| escape(line)).collect();
     format!("\"{}\"", lines.join("\\n"))
 }
 
-/// A name in quotes.
+/// Quotes an id.
 fn quote(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// A line of a label: what looks like an entity of HTML would be taken for one.
+/// Escapes a line of a label. Graphviz interprets HTML entities, so `&` is escaped, too.
 fn escape(text: &str) -> String {
     text.replace('\\', "\\\\")
         .replace('"', "\\\"")

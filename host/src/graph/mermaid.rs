@@ -1,11 +1,11 @@
-//! A graph as a flowchart for mermaid. Nodes go by numbers: what may be a name and what mermaid takes for one of its
-//! own words differs from version to version.
+//! Renders a graph as a Mermaid flowchart. Nodes have numbers as ids, because which names are
+//! allowed, and which words are reserved, differs between versions of Mermaid.
 
 use std::fmt::Write;
 
 use super::{Edge, EdgeKind, Graph, Node, NodeId, NodeKind};
 
-/// Writes a graph as a flowchart.
+/// Renders a graph as a flowchart.
 pub fn write(graph: &Graph) -> String {
     let mut out = String::new();
     let mut line = |text: String| {
@@ -26,7 +26,7 @@ pub fn write(graph: &Graph) -> String {
     out
 }
 
-/// A node in the shape of its kind.
+/// Returns the declaration of a node, with the shape of its kind.
 fn shape(id: NodeId, node: &Node) -> String {
     let lines = [&node.name, &node.note].into_iter().chain(&node.actions);
     let text = text(lines.filter(|line| !line.is_empty()));
@@ -54,14 +54,14 @@ fn arrow(edge: &Edge) -> String {
     }
 }
 
-/// Several lines as one quoted text.
+/// Quotes a text of several lines.
 fn text<'a>(lines: impl Iterator<Item = &'a String>) -> String {
     let lines: Vec<String> = lines.map(|line| escape(line)).collect();
     format!("\"{}\"", lines.join("<br/>"))
 }
 
-/// Whatever mermaid, Markdown or HTML may give a meaning to is written by its number; letters, digits and what is
-/// harmless between them stay readable.
+/// Escapes characters that may have a meaning in Mermaid, Markdown or HTML as numeric entities.
+/// Letters, digits and harmless punctuation stay readable.
 fn escape(text: &str) -> String {
     let mut escaped = String::new();
     for c in text.chars() {
@@ -69,8 +69,8 @@ fn escape(text: &str) -> String {
             ' ' | '-' | ',' | ':' | '(' | ')' | '/' | '=' | '!' | '?' | '\'' => escaped.push(c),
             c if c.is_ascii_punctuation() => {
                 let _ = write!(escaped, "#{};", u32::from(c));
-                // Mermaid looks for `\n` and `$$` again when it has put the characters back: something that takes no
-                // room keeps them apart from what follows.
+                // Mermaid interprets `\n` and `$$` even after it has decoded entities. A zero-width
+                // character separates these characters from the next one.
                 if matches!(c, '\\' | '$') {
                     escaped.push('\u{200c}');
                 }

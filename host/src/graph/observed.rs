@@ -1,4 +1,5 @@
-//! What a run sent along no way of its team file: recipients that actions chose while they ran.
+//! Adds edges for messages of a run that no edge of the team file explains: their recipients were
+//! chosen by actions at run time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,27 +8,27 @@ use strata_core::id::RoleId;
 use super::text::clean;
 use super::{Edge, EdgeKind, Graph, MAX_EDGES, Node, NodeId, NodeKind};
 
-/// To whom a message was sent.
+/// The recipient of a message.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Recipient {
     /// A role of the team.
     Role(RoleId),
-    /// A join, by its place in the team.
+    /// A join, by its index in the team.
     Join(usize),
-    /// Somebody outside of the team.
+    /// A recipient outside of the team.
     Outside(String),
 }
 
-/// How many messages roles sent to whom.
+/// How many messages each role sent to each recipient.
 pub type Sent = BTreeMap<(RoleId, Recipient), usize>;
 
 impl Graph {
-    /// Adds an edge for each pair of a sender and a recipient between whom the team file has no way. The graph must be that
-    /// of the team in which the messages were sent.
+    /// Adds an edge for each sender and recipient that the team file does not connect. The graph
+    /// must be that of the team in which the messages were sent.
     pub fn add_sent(&mut self, sent: &Sent) {
         let ways = self.ways();
         for ((from, to), count) in sent {
-            // Before a node is added: a guest may choose any number of names.
+            // Checked before a node is added, because a guest can choose any number of names.
             if self.edges.len() >= MAX_EDGES {
                 break;
             }
@@ -58,7 +59,7 @@ impl Graph {
         }
     }
 
-    /// The pairs that edges join, also by way of a group.
+    /// Returns the pairs of nodes that are connected, directly or through a group.
     fn ways(&self) -> BTreeSet<(NodeId, NodeId)> {
         let is_group = |id: NodeId| self.nodes[id.0].kind == NodeKind::Group;
         let mut members: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
@@ -83,7 +84,7 @@ impl Graph {
         ways
     }
 
-    /// The node of a role: roles follow the idea, in the order of the team.
+    /// Returns the node of a role. Role nodes follow the idea, in the order of the team.
     fn role(&self, id: RoleId) -> Option<NodeId> {
         let is_role = |node: &&Node| matches!(node.kind, NodeKind::Role | NodeKind::Human);
         let node = NodeId(1 + id.index());

@@ -1,7 +1,8 @@
-//! From a team to its graph: who hears of what.
+//! Builds the graph of a team: which role receives whose messages.
 //!
-//! This follows the rules of routing: a role with routes sends along them, one without is heard by those who watch
-//! the names of its actions. What an action addresses while it runs is in no team file and so in no graph.
+//! This follows the rules of routing: messages of a role with routes go along them; messages of a
+//! role without routes go to those that watch the names of its actions. Recipients that an action
+//! chooses at run time are not in the team file and so not in the graph.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,14 +13,14 @@ use strata_core::team::{Outside, React, Role, Route, Team};
 use super::text::clean;
 use super::{Edge, EdgeKind, Graph, GraphError, MAX_EDGES, Node, NodeId, NodeKind};
 
-/// What the node of the idea is called.
+/// The name of the idea's node.
 const IDEA: &str = "idea";
-/// What the outside is called where no route names anybody in it.
+/// The name of the outside's node if no route names a recipient there.
 const OUTSIDE: &str = "outside";
-/// What is written at an arm that is taken when no other is.
+/// The label of an arm that is taken if no other is.
 const DEFAULT: &str = "default";
 
-/// The graph of a team.
+/// Builds the graph of a team.
 pub fn graph(team: &Team) -> Result<Graph, GraphError> {
     let mut drawing = Drawing::new(team);
     drawing.nodes();
@@ -37,14 +38,14 @@ pub fn graph(team: &Team) -> Result<Graph, GraphError> {
 struct Drawing<'a> {
     team: &'a Team,
     graph: Graph,
-    /// The nodes that names stand for. Roles are found by their ids: they have aliases, too.
+    /// The nodes by name, except for roles, which can also be referred to by aliases.
     named: BTreeMap<&'a str, NodeId>,
     roles: Vec<NodeId>,
-    /// Who watches a label.
+    /// The roles that watch each label.
     watchers: BTreeMap<&'a str, Vec<RoleId>>,
-    /// The labels that some edge carries to those who watch them.
+    /// The labels that some edge carries to the roles that watch them.
     heard: BTreeSet<&'a str>,
-    /// The edges so far, or what is written twice would be drawn twice.
+    /// The edges so far, so that none is drawn twice.
     seen: BTreeSet<(NodeId, NodeId, Vec<String>)>,
 }
 
@@ -110,7 +111,7 @@ impl<'a> Drawing<'a> {
         Ok(())
     }
 
-    /// What is declared: the idea, the roles, the joins, the groups.
+    /// Adds the declared nodes: the idea, the roles, the joins and the groups.
     fn nodes(&mut self) {
         let team = self.team;
         self.node(NodeKind::Start, IDEA, "");
@@ -134,7 +135,8 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// The idea to those who watch its label; roles without routes to those who watch their actions.
+    /// Adds edges from the idea to the roles that watch its label, and from roles without routes to
+    /// the roles that watch their actions.
     fn watching(&mut self) -> Result<(), GraphError> {
         let team = self.team;
         for to in self.watchers_of(IDEA_LABEL) {
@@ -154,7 +156,7 @@ impl<'a> Drawing<'a> {
         Ok(())
     }
 
-    /// From a role to all who watch its actions, one edge for each of them.
+    /// Adds edges from a role to all roles that watch its actions, one for each of them.
     fn broadcast(
         &mut self,
         from: RoleId,
@@ -216,7 +218,7 @@ impl<'a> Drawing<'a> {
         Ok(())
     }
 
-    /// The node that a name stands for; a name of nobody in the team is somebody outside of it.
+    /// Returns the node that a name refers to. An unknown name is a recipient outside of the team.
     fn target(&mut self, name: &'a str) -> NodeId {
         if let Some(role) = self.team.find(name) {
             return self.roles[role.index()];
@@ -229,7 +231,8 @@ impl<'a> Drawing<'a> {
         id
     }
 
-    /// What joins release, and the sources that no route leads into them: an action may yet address a join by name.
+    /// Adds edges from joins to their targets, and ties from sources that no route connects with
+    /// their join, because actions can address a join by name.
     fn joins(&mut self) -> Result<(), GraphError> {
         let team = self.team;
         for join in &team.joins {
@@ -265,7 +268,7 @@ impl<'a> Drawing<'a> {
         Ok(())
     }
 
-    /// The labels that are watched and that nobody in the graph publishes.
+    /// Adds the labels that are watched but that no edge of the graph carries.
     fn unheard(&mut self) -> Result<(), GraphError> {
         for (label, watchers) in self.watchers.clone() {
             if self.heard.contains(label) {
@@ -279,7 +282,7 @@ impl<'a> Drawing<'a> {
         Ok(())
     }
 
-    /// The outside is drawn also where no route leads there: actions may address it by name.
+    /// Adds the outside even if no route leads there, because actions can address it by name.
     fn outside(&mut self) {
         let drawn = self
             .graph
@@ -300,7 +303,7 @@ fn kind(role: &Role) -> NodeKind {
     }
 }
 
-/// A role's profile and, where it is not the usual one, how it goes from one action to the next.
+/// Returns a role's profile and, unless it is the default, its mode.
 fn note(role: &Role) -> String {
     let mode = match role.react {
         React::ByOrder => String::new(),

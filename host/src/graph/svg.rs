@@ -1,7 +1,7 @@
-//! A graph as a picture: SVG that stands alone, legible on light and dark pages.
+//! Renders a graph as a self-contained SVG image that is legible on light and dark pages.
 //!
-//! What a node looks like is measured in `card`, where things lie is found in `layout`, lines are bent in `curve`;
-//! here it is put together. Colours and fonts are in `style.css`.
+//! `card` measures nodes and labels, `layout` positions them, and `curve` computes the lines of
+//! edges; this module writes the SVG. Colours and fonts are in `style.css`.
 
 mod card;
 mod curve;
@@ -14,13 +14,13 @@ use self::card::{Card, Line, Style, width};
 use self::layout::{Placed, Point};
 use super::{Edge, EdgeKind, Graph, GraphError, Node, NodeKind};
 
-/// What lies around the drawing.
+/// The margin around the drawing.
 const MARGIN: f64 = 28.0;
 /// The height that the title takes above the drawing.
 const HEADER: f64 = 44.0;
 /// The baseline of the title.
 const TITLE_BASELINE: f64 = 36.0;
-/// A longer title is cut.
+/// The length at which the title is truncated, in columns.
 const TITLE_COLUMNS: usize = 60;
 
 const CSS: &str = include_str!("svg/style.css");
@@ -62,7 +62,7 @@ pub fn write(graph: &Graph) -> Result<String, GraphError> {
     for ((node, card), at) in graph.nodes.iter().zip(&cards).zip(&placed.nodes) {
         svg.node(node, card, *at);
     }
-    // On top of all: a label that a line crosses stays legible.
+    // Labels are drawn last, so that those that a line crosses stay legible.
     for ((edge, card), placed) in graph.edges.iter().zip(&labels).zip(&placed.edges) {
         svg.label(edge, card, placed.label);
     }
@@ -71,7 +71,7 @@ pub fn write(graph: &Graph) -> Result<String, GraphError> {
     Ok(svg.0)
 }
 
-/// The text of a picture.
+/// The text of the image.
 #[derive(Default)]
 struct Svg(String);
 
@@ -109,7 +109,9 @@ impl Svg {
                 -half
             ));
         }
-        card.lines.iter().for_each(|line| self.text(line));
+        for line in &card.lines {
+            self.text(line);
+        }
         self.line(format_args!("</g>"));
     }
 
@@ -125,7 +127,7 @@ impl Svg {
         match card.kind {
             NodeKind::Role | NodeKind::Outside => rect(0.0, 8.0),
             NodeKind::Start | NodeKind::Human => rect(0.0, card::pill_radius(card)),
-            // Several cards behind each other.
+            // Two cards, one behind the other.
             NodeKind::Group => {
                 rect(4.0, 6.0);
                 rect(0.0, 6.0);
@@ -154,7 +156,8 @@ impl Svg {
     fn text(&mut self, line: &Line) {
         let (class, x, y) = (line.style.class(), line.x, line.y);
         let text = escape(&line.text);
-        // How wide other letters are differs from font to font: the viewer fits them into the width that was planned.
+        // The widths of non-ASCII characters differ between fonts, so the viewer fits such a text
+        // into the estimated width.
         let fitted = match line.text.is_ascii() {
             true => String::new(),
             false => format!(
@@ -190,12 +193,14 @@ impl Svg {
             -w / 2.0,
             -h / 2.0
         ));
-        card.lines.iter().for_each(|line| self.text(line));
+        for line in &card.lines {
+            self.text(line);
+        }
         self.line(format_args!("</g>"));
     }
 }
 
-/// A text as it stands between tags or quotes.
+/// Escapes a text for element content or an attribute value.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,4 +1,4 @@
-//! Graphs of teams, and what the formats make of names that mean something to them.
+//! Tests of the graphs of teams, and of formats with names that have a meaning in them.
 
 mod formats;
 
@@ -18,7 +18,7 @@ route = [{ from = "foo", to = ["bar", "baz"], label = "fan-out" }, { from = "bar
 join = [{ id = "both", from = ["bar", "baz"], to = "quux" }]
 "#;
 
-/// The graph of a team file without its head.
+/// Returns the graph of a team file without its header.
 pub(super) fn graph(rest: &str) -> Result<Graph, GraphError> {
     let text = format!("schema = \"strata.team/1\"\nteam = {{ name = \"t\" }}\n{rest}");
     let definition =
@@ -85,7 +85,7 @@ fn edges_follow_the_rules_of_routing() {
         (roles("A"), &[]),
         (roles("A<UserRequirement B<a"), &["idea -> A UserRequirement", "A -> B a"]),
         (roles("A<a+b B<a+b"), &["A -> A a", "A -> B a", "B -> A b", "B -> B b"]),
-        // Who has routes is not heard by those who watch.
+        // The messages of a role with routes do not go to the roles that watch its actions.
         (roles("A B<a C") + "route = [{ from = 'A', to = ['C'] }]", &["A -> C", "label:a -> B"]),
         (roles("A B<a") + "route = [{ from = 'A', to = ['<all>'], label = 'loud' }]", &["A -> B loud/a"]),
         (roles("A") + "route = [{ from = 'A', to = ['<self>'], when = 'data.again' }]", &["A ?> A data.again"]),

@@ -1,9 +1,11 @@
-//! Texts of a graph: made harmless for every format, broken into lines.
+//! Prepares the texts of a graph: replaces characters that some format does not allow, and breaks
+//! texts into lines.
 
 use strata_core::text::is_invisible;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// A text on one line, in characters that are seen and that XML allows: what is none of them becomes `U+FFFD`.
+/// Returns a text on one line, in which invisible characters and those that XML does not allow are
+/// replaced by `U+FFFD`.
 pub fn clean(text: &str) -> String {
     let one = |c: char| match c {
         '\n' | '\r' | '\t' => ' ',
@@ -14,8 +16,8 @@ pub fn clean(text: &str) -> String {
     text.chars().map(one).collect()
 }
 
-/// Breaks a text into lines of at most so many columns: at spaces, and within words that are longer. At most `lines`
-/// come of it; what is left out shows as `…`.
+/// Breaks a text into at most `lines` lines of at most `columns` columns: at spaces, and within
+/// words that are longer than a line. Omitted text is marked with `…`.
 pub fn wrap(text: &str, columns: usize, lines: usize) -> Vec<String> {
     let mut wrapped: Vec<String> = Vec::new();
     let mut line = String::new();

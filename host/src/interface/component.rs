@@ -1,17 +1,22 @@
-//! The functions that a component exports, as JSON that a model can read: each as an action by `function = "…"`.
+//! Describes components as JSON that a model can read: their manifests, and the functions that they
+//! export, each of which can be an action by `function = "…"`.
 
 use serde_json::{Map, Value, json};
 use wit_component::DecodedWasm;
 use wit_parser::{Function, FunctionKind, Resolve, WorldId, WorldItem};
 
 use super::{Schemas, TooLarge};
+use strata_core::id::Digest;
+use strata_core::json;
+
 use crate::sandbox::{Manifest, is_of_tools};
 
-/// Where the host's own interfaces are; a component's handler is described by itself.
+/// The prefix of the host's own interfaces. They are excluded, because a component's handler
+/// describes itself.
 const OWN: &str = "strata:action/";
 
-/// `functions.NAME`, by the names that team files use, and the types they share under `$defs`. Nothing where there are
-/// none.
+/// Returns `functions.NAME`, with the names that team files use, and the types they share under
+/// `$defs`. Returns an empty object if there are no functions.
 pub fn document(component: &[u8]) -> Result<Value, TooLarge> {
     let Some((resolve, world)) = decode(component) else {
         return Ok(json!({}));
@@ -29,7 +34,7 @@ pub fn document(component: &[u8]) -> Result<Value, TooLarge> {
     Ok(json!({ "functions": functions, "$defs": definitions }))
 }
 
-/// What there is to say of a function as an action: its name, and what its author wrote of it.
+/// Returns the manifest of a function that is used as an action: its name, and its documentation.
 pub fn manifest(component: &[u8], function: &str) -> Manifest {
     let decoded = decode(component);
     let written = decoded.as_ref().and_then(|(resolve, world)| {
@@ -49,6 +54,27 @@ pub fn manifest(component: &[u8], function: &str) -> Manifest {
     }
 }
 
+/// Returns a component's manifest as JSON, with its schemas as JSON rather than as text.
+pub fn manifest_document(digest: &Digest, manifest: &Manifest) -> Value {
+    let mut document = json!({
+        "name": manifest.name,
+        "version": manifest.version,
+        "description": manifest.description,
+        "needs": manifest.needs,
+        "sha256": digest.0,
+    });
+    for (key, text) in [
+        ("config_schema", &manifest.config_schema),
+        ("output_schema", &manifest.output_schema),
+    ] {
+        if let Some(text) = text {
+            // A text that is not valid JSON is shown as it is.
+            document[key] = json::read(text).unwrap_or_else(|_| Value::String(text.clone()));
+        }
+    }
+    document
+}
+
 fn decode(component: &[u8]) -> Option<(Resolve, WorldId)> {
     match wit_component::decode(component) {
         Ok(DecodedWasm::Component(resolve, world)) => Some((resolve, world)),
@@ -56,7 +82,8 @@ fn decode(component: &[u8]) -> Option<(Resolve, WorldId)> {
     }
 }
 
-/// Those of the author's that stand by themselves: methods need a resource.
+/// Returns the functions of the author's own interfaces that can be called by themselves, which
+/// excludes methods of resources.
 fn functions(resolve: &Resolve, world: WorldId) -> Vec<(String, &Function)> {
     let mut found = Vec::new();
     for (key, item) in &resolve.worlds[world].exports {

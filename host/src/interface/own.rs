@@ -1,4 +1,4 @@
-//! The host's own interfaces, `wit/` as this program was made with it, as one JSON document.
+//! Describes the host's own interfaces (`wit/`, as embedded in this program) as one JSON document.
 
 use serde_json::{Map, Value, json};
 use wit_parser::{Interface, PackageId, Resolve, SourceMap, World, WorldItem};
@@ -6,12 +6,14 @@ use wit_parser::{Interface, PackageId, Resolve, SourceMap, World, WorldItem};
 use super::{Schemas, described};
 use crate::build::sdk::WIT;
 
-/// The world of what the host offers.
+/// The world that imports everything the host provides.
 const HOST: &str = "host";
 
-/// All interfaces: `interfaces.NAME.functions.NAME`, and the types they share under `$defs`.
+/// Returns all interfaces as `interfaces.NAME.functions.NAME`, and the types they share under
+/// `$defs`.
 ///
-/// A function has its parameters as the schema of one object, as models are told of tools.
+/// The parameters of a function are the schema of one object, as in the descriptions of tools for
+/// models.
 pub fn document() -> Value {
     let (resolve, package) = parse();
     let package = &resolve.packages[package];
@@ -42,7 +44,7 @@ pub fn document() -> Value {
     })
 }
 
-/// The name and version of the interfaces.
+/// Returns the name and version of the WIT package.
 pub fn package() -> String {
     let (resolve, package) = parse();
     resolve.packages[package].name.to_string()
@@ -57,12 +59,12 @@ fn parse() -> (Resolve, PackageId) {
     let group = map.parse().map_err(|(_, error)| error.to_string());
     let package =
         group.and_then(|group| resolve.push_group(group).map_err(|error| error.to_string()));
-    // The host's bindings were made of the same text.
+    // The host's bindings were generated from the same text.
     let package = package.expect("the host's own interfaces are valid");
     (resolve, package)
 }
 
-/// Whether a world imports an interface.
+/// Returns whether a world imports an interface.
 fn offers(resolve: &Resolve, world: &World, interface: &Interface) -> bool {
     world.imports.values().any(|item| match item {
         WorldItem::Interface { id, .. } => std::ptr::eq(&resolve.interfaces[*id], interface),

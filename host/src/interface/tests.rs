@@ -1,4 +1,5 @@
-//! Types of a made-up package as schemas, with values that fit them and values that do not; and the host's own.
+//! Tests the schemas of the types of an example package, with values that match them and values
+//! that do not, and the host's own interfaces.
 
 use wit_parser::SourceMap;
 
@@ -41,7 +42,7 @@ fn resolve() -> Resolve {
     resolve
 }
 
-/// The schema of a named type, whole.
+/// Returns the complete schema of a named type.
 fn schema(name: &str) -> Value {
     let resolve = resolve();
     let (_, interface) = resolve.interfaces.iter().next().unwrap();
@@ -62,10 +63,12 @@ fn values_fit_their_types_and_others_do_not() {
     let check = |name: &str, good: &[Value], bad: &[Value]| {
         let schema = schema(name);
         let fits = |value: &Value| jsonschema::is_valid(&schema, value);
-        good.iter()
-            .for_each(|value| assert!(fits(value), "{name}: {value}"));
-        bad.iter()
-            .for_each(|value| assert!(!fits(value), "{name}: {value}"));
+        for value in good {
+            assert!(fits(value), "{name}: {value}");
+        }
+        for value in bad {
+            assert!(!fits(value), "{name}: {value}");
+        }
     };
     let point = json!({ "x": 1, "y": -2 });
     check(

@@ -1,22 +1,24 @@
-//! The templates that are part of the program: one entry a language, and the team. The files lie beside the SDKs.
+//! The templates that are embedded in the program: one entry per language, and the team. The files
+//! are in the SDKs' directories.
 
 use crate::build::sdk::{Embedded, Kit, RUST, embedded};
 
-/// A language that actions can be begun in.
+/// A language in which new actions can be created.
 #[derive(Debug)]
 pub struct Language {
-    /// As `--lang` names it.
+    /// The name, as in `--lang`.
     pub name: &'static str,
-    /// How its tests are run, in the action's directory.
+    /// The command that runs the tests, in the action's directory.
     pub test: &'static str,
-    /// Files with `{{name}}` and `{{module}}` in place of the action's name; `gitignore` stands for `.gitignore`.
+    /// The files. `{{name}}` and `{{module}}` are replaced by the action's name; `gitignore`
+    /// becomes `.gitignore`.
     pub(super) template: &'static [Embedded],
-    /// What lies in the action's directory as well, and under which name: an SDK that the language's tools must find
-    /// by themselves.
+    /// An SDK that is copied into the action's directory, with the name of its subdirectory,
+    /// because the language's tools must find it by themselves.
     pub(super) beside: Option<(&'static str, Kit)>,
 }
 
-/// The languages; the first is taken when none is named.
+/// The languages. The first is the default.
 pub const LANGUAGES: &[Language] = &[
     Language {
         name: "rust",
@@ -36,7 +38,7 @@ pub const LANGUAGES: &[Language] = &[
     },
     Language {
         name: "js",
-        // Building puts the SDK where node finds it.
+        // The build links the SDK to where node finds it.
         test: "strata-host build && npm test",
         template: embedded!["guest-sdk/js/template/js":
             "gitignore", "package.json", "src/action.js", "tests/respond.test.js",
@@ -59,6 +61,6 @@ pub const LANGUAGES: &[Language] = &[
     },
 ];
 
-/// A team of two that needs no model of its own.
+/// A team of two roles that needs no language model.
 pub(super) const TEAM: &[Embedded] =
     embedded!["plugins/teams/template": "README.md", "gitignore", "replies.toml", "team.toml"];

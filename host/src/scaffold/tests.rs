@@ -1,5 +1,6 @@
-//! What is made by name, what is refused, and that nothing is half made. That it builds and runs is tested with the
-//! whole program.
+//! Tests that new actions and teams have their names filled in, that invalid names are rejected,
+//! and that nothing is left half-written. That the results build and run is tested with the whole
+//! program.
 
 use super::*;
 use std::collections::BTreeSet;

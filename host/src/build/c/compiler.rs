@@ -1,4 +1,5 @@
-//! The compiler for C actions, zig's, with its C library; and the SDK, compiled with it once per machine and version.
+//! The compiler for C actions (zig, with its C library), and the SDK, which is compiled with it
+//! once per machine and version.
 
 use crate::build::pypi::Tools;
 use crate::build::sdk::C;
@@ -10,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The compiler's package, with its digests.
+/// The PyPI package of the compiler, with its digests.
 pub const PACKAGES: &str = include_str!("../../../../guest-sdk/c/toolchain.txt");
 
 const TOOLS: Tools = Tools {
@@ -20,8 +21,8 @@ const TOOLS: Tools = Tools {
     packages: PACKAGES,
 };
 
-/// A reactor has no `main`: it is called by its exports. The line numbers are for the compiler's own messages, the
-/// debug information for the names of functions in backtraces; the rest of it is dropped later.
+/// Flags for the compiler. A reactor has no `main` and is called by its exports. `-g` is for the
+/// names of functions in backtraces; other debug information is removed later.
 const FLAGS: [&str; 6] = [
     "--target=wasm32-wasi",
     "-mexec-model=reactor",
@@ -34,7 +35,7 @@ const FLAGS: [&str; 6] = [
 const BROKEN: &str = "this should not happen with the files that ship with the program; take the directory away that \
                       is named below, and try again";
 
-/// What compiles actions.
+/// The compiler and the SDK.
 #[derive(Debug)]
 pub struct Compiler {
     tools: PathBuf,
@@ -43,7 +44,7 @@ pub struct Compiler {
 }
 
 impl Compiler {
-    /// Finds what is needed, and makes what is not there.
+    /// Finds the tools and the compiled SDK, and installs or compiles what is missing.
     pub fn ready(report: &mut dyn FnMut(&str)) -> Result<Self, BuildError> {
         let tools = TOOLS.ready(report)?;
         let sdk = C.unpack()?;
@@ -59,8 +60,8 @@ impl Compiler {
         })
     }
 
-    /// Compiles and links the C files of `dir` to a core module of this name, and returns the module and the compiler's
-    /// warnings.
+    /// Compiles and links the C files of `dir` to a core module with this name. Returns the module
+    /// and the compiler's warnings.
     pub fn link(
         &self,
         dir: &Path,
@@ -68,11 +69,11 @@ impl Compiler {
         name: &str,
     ) -> Result<(Vec<u8>, String), BuildError> {
         let scratch = temporary()?;
-        // Backtraces call the module as its file.
+        // The name of the file becomes the name of the module in backtraces.
         let module = scratch.path().join(name);
         let mut command = zig(&self.tools, scratch.path());
-        // In the directory and by bare names, so that messages, assertions and the component hold no path of this
-        // machine.
+        // The files are compiled in their directory, by bare names, so that messages, assertions
+        // and the component contain no path of this machine.
         command
             .current_dir(dir)
             .arg("cc")
@@ -97,7 +98,7 @@ impl Compiler {
         Ok((at(&module, fs::read(&module))?, ended.details))
     }
 
-    /// The files that the C files of `dir` include, but those of the SDK.
+    /// Returns the files that the C files of `dir` include, except for those of the SDK.
     pub fn read(&self, dir: &Path, sources: &[String]) -> Result<Vec<PathBuf>, BuildError> {
         let scratch = temporary()?;
         let mut command = zig(&self.tools, scratch.path());
@@ -110,7 +111,7 @@ impl Compiler {
             .arg("-I")
             .arg(self.sdk.join("include"))
             .args(sources))?;
-        // It compiled, so this only fails where the compiler itself does.
+        // The files were compiled before, so this fails only if the compiler itself fails.
         let files = if ended.success {
             of_rule(&ended.details)
         } else {
@@ -126,11 +127,12 @@ impl Compiler {
 }
 
 const LIBRARY: &str = "libstrata_action.a";
-/// What stands in place of parts of the C library. An object of its own, which comes before any library.
+/// The source and the object file that replace parts of the C library. The object is linked before
+/// all libraries, so it is not in the archive.
 const ENDS: (&str, &str) = ("wasm/end.c", "wasm-end.o");
 
-/// Compiles the SDK. An archive, since of that the linker takes only what is asked for: a component exports what its
-/// author defines.
+/// Compiles the SDK to an archive. The linker takes only the referenced objects of an archive, so
+/// that a component exports only what its author defines.
 fn archive(tools: &Path, sdk: &Path, dir: &Path) -> Result<(), BuildError> {
     let broken = |details: String| BuildError::Setup {
         what: "the sdk for c",
@@ -167,14 +169,16 @@ fn archive(tools: &Path, sdk: &Path, dir: &Path) -> Result<(), BuildError> {
     if !ended.success {
         return Err(broken(format!("{}\n{}", dir.display(), ended.details)));
     }
-    objects
-        .iter()
-        .try_for_each(|object| at(object, fs::remove_file(object)))
+    for object in &objects {
+        at(object, fs::remove_file(object))?;
+    }
+    Ok(())
 }
 
-/// A zig that keeps its C library with the tools, and all else only as long as it runs.
+/// Returns a zig command that caches its compiled C library with the tools and keeps all other
+/// files in `scratch`.
 fn zig(tools: &Path, scratch: &Path) -> Command {
-    // What a caller set for compilers of his own machine.
+    // Variables that configure native compilers.
     let bends: &[&str] = &[
         "CPATH",
         "C_INCLUDE_PATH",

@@ -1,4 +1,4 @@
-//! What package.json says of an action.
+//! Reads the `package.json` of an action.
 
 use crate::build::{BuildError, at};
 use crate::open;
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use std::path::Path;
 use strata_core::json::foreign::{self, NonFinite};
 
-/// Where the source lies if package.json does not say.
+/// Where the source is looked for if package.json does not name it.
 const ENTRIES: [&str; 8] = [
     "src/action.ts",
     "src/action.js",
@@ -18,7 +18,7 @@ const ENTRIES: [&str; 8] = [
     "index.ts",
     "index.js",
 ];
-/// What an action may export beside its handler.
+/// What an action may export besides its handler.
 const INTERFACES: [&str; 2] = ["planner", "thinker"];
 
 /// An action's package.
@@ -28,7 +28,7 @@ pub struct Package {
     pub name: String,
     /// Its source, relative to its directory.
     pub entry: String,
-    /// Whether it needs packages of others.
+    /// Whether it depends on packages other than the SDK.
     pub has_dependencies: bool,
     version: String,
     description: String,
@@ -97,7 +97,8 @@ impl Package {
         })
     }
 
-    /// The name as a file may have it: a scope's slash would be a directory.
+    /// Returns the name with all characters replaced that a file name should not contain, such as
+    /// the slash of a scope.
     pub fn file_name(&self) -> String {
         self.name.trim_start_matches('@').replace(
             |c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c),
@@ -105,14 +106,15 @@ impl Package {
         )
     }
 
-    /// Whether its source is TypeScript.
+    /// Returns whether its source is TypeScript.
     pub fn is_typed(&self) -> bool {
         [".ts", ".mts", ".cts"]
             .iter()
             .any(|ending| self.entry.ends_with(ending))
     }
 
-    /// What the component says of itself, and what it exports beside its handler.
+    /// Returns the component's metadata: name, version, description, and what it exports besides
+    /// its handler.
     pub fn about(&self) -> Value {
         json!({
             "name": self.name,

@@ -1,5 +1,5 @@
-//! The tools that make components of JavaScript, had once per machine, and the packages that an action needs: both
-//! by the machine's own node and npm.
+//! Installs the tools that make components from JavaScript, once per machine, and the packages that
+//! an action needs. Both use the machine's own node and npm.
 
 use super::package::Package;
 use crate::build::sdk::JAVASCRIPT_TOOLS;
@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The oldest node that the tools run on.
+/// The oldest major version of node that the tools support.
 pub const OLDEST: u32 = 20;
 
 const BENDS: [&str; 2] = ["NODE_OPTIONS", "NODE_PATH"];
@@ -21,7 +21,7 @@ const NO_TOOLS: &str = "they come from npm's registry, once: see that it can be 
 const NO_PACKAGES: &str =
     "see that package.json names them rightly and that npm's registry can be reached";
 
-/// Finds the tools, or has them installed, and returns their directory.
+/// Installs the tools, unless they are installed, and returns their directory.
 pub fn ready(report: &mut dyn FnMut(&str)) -> Result<PathBuf, BuildError> {
     let found = tool::run(node().arg("--version")).map_err(no_node)?;
     let version = found
@@ -34,7 +34,8 @@ pub fn ready(report: &mut dyn FnMut(&str)) -> Result<PathBuf, BuildError> {
     if version.is_none_or(|major: u32| major < OLDEST) {
         return Err(setup("node", NO_NODE, &found.details));
     }
-    // Some packages hold machine code, which does not run on another machine that shares the cache.
+    // Some packages contain machine code, which does not run on a different machine that shares the
+    // cache.
     let machine = format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH);
     cache::once(
         &format!("javascript/tools-{machine}-{}", JAVASCRIPT_TOOLS.digest()),
@@ -44,8 +45,8 @@ pub fn ready(report: &mut dyn FnMut(&str)) -> Result<PathBuf, BuildError> {
                 let path = dir.join(path);
                 at(&path, fs::write(&path, content))?;
             }
-            // Not `ci`, which wants packages for other machines on the list that npm itself left out. What is on the list
-            // is taken as it is there, by digest.
+            // Not `ci`, which requires packages for other platforms that npm itself leaves out of
+            // the lock file. Packages in the lock file are installed as it says, by digest.
             let got = tool::run(npm(dir).arg("install")).map_err(no_npm)?;
             if !got.success {
                 return Err(setup(
@@ -59,7 +60,8 @@ pub fn ready(report: &mut dyn FnMut(&str)) -> Result<PathBuf, BuildError> {
     )
 }
 
-/// Installs the packages that an action needs, unless that was done since they were last changed.
+/// Installs the packages that an action needs, unless they were installed after package.json and
+/// the lock file were last changed.
 pub fn install(
     dir: &Path,
     package: &Package,
@@ -76,7 +78,7 @@ pub fn install(
         return Ok(());
     }
     report(&format!("getting the packages that {} needs", package.name));
-    // `ci` keeps to the lock and fails where it does not fit; `install` would write one.
+    // `ci` follows the lock file and fails if it does not fit; `install` would write one.
     let how: &[&str] = if lock.is_some() {
         &["ci"]
     } else {
@@ -93,7 +95,7 @@ pub fn install(
     Ok(())
 }
 
-/// Node, with nothing of the caller's environment that bends it.
+/// Returns a node command that is not influenced by the caller's environment.
 pub fn node() -> Command {
     let mut command = Caller {
         bends: &BENDS,
@@ -104,9 +106,9 @@ pub fn node() -> Command {
     command
 }
 
-/// npm in a directory. Packages run no code of theirs while they are installed.
+/// Returns an npm command in a directory. The packages' installation scripts are not run.
 fn npm(dir: &Path) -> Command {
-    // The files in which npm is told of registries take their tokens from these.
+    // npm's configuration files refer to registry tokens in these variables.
     let mut command = Caller {
         bends: &BENDS,
         kept: &["NODE_AUTH_", "NPM_", "npm_"],
@@ -126,7 +128,7 @@ fn npm(dir: &Path) -> Command {
     command
 }
 
-/// Names the error of a machine without node.
+/// Returns the error for a machine without node.
 pub fn no_node(source: io::Error) -> BuildError {
     BuildError::Program {
         program: "node",
@@ -144,7 +146,7 @@ fn no_npm(source: io::Error) -> BuildError {
 }
 
 fn setup(what: &'static str, hint: &'static str, details: &str) -> BuildError {
-    // npm appends all it knows of the command.
+    // npm appends the usage of the command.
     let details = details.split("npm error Usage:").next().unwrap_or_default();
     BuildError::Setup {
         what,

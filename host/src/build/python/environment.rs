@@ -1,5 +1,5 @@
-//! The Python that builds actions, in a private environment with componentize-py; and the packages that an action
-//! needs.
+//! The environment that builds Python actions: a private Python with componentize-py, and the
+//! packages that an action needs.
 
 use super::project::{Project, Requirements};
 use crate::build::pypi::{Tools, pip, run, setup};
@@ -16,44 +16,46 @@ const TOOLS: Tools = Tools {
     told: "setting up the tools for Python actions: componentize-py, 45 MB from PyPI, once",
     packages: include_str!("../../../../guest-sdk/python/toolchain.txt"),
 };
-/// The Python that actions run on, for which their packages are chosen.
+/// The version of Python that actions run on. Their packages are chosen for it.
 const GUEST_PYTHON: &str = "3.14";
 
 const NO_PACKAGES: &str =
     "packages must be pure python (`py3-none-any` wheels): there are no compilers for others";
 
-/// What an action is built with.
+/// The tools and packages that an action is built with.
 #[derive(Debug)]
 pub struct Environment {
     dir: PathBuf,
-    /// Where the packages lie that the action needs; none if it needs none.
+    /// The directory of the packages that the action needs; `None` if it needs none.
     pub packages: Option<PathBuf>,
 }
 
 impl Environment {
-    /// Finds what is needed to build an action, and gets what is not there.
+    /// Installs the tools and the packages, unless they are installed.
     pub fn ready(
         dir: &Path,
-        (project, fingerprint): (&Project, &str),
+        project: &Project,
+        fingerprint: &str,
         report: &mut dyn FnMut(&str),
     ) -> Result<Self, BuildError> {
         let tools = TOOLS.ready(report)?;
-        let packages = packages(&tools, dir, (project, fingerprint), report)?;
+        let packages = packages(&tools, dir, project, fingerprint, report)?;
         Ok(Self {
             dir: tools,
             packages,
         })
     }
 
-    /// componentize-py, to be given its arguments. Nothing of the caller's own Python bends it.
+    /// Returns a componentize-py command without arguments. It is not influenced by the caller's
+    /// Python.
     pub fn componentize(&self) -> Command {
         pypi::python(&self.dir.join("venv/bin/componentize-py"))
     }
 }
 
-/// Whether requirements name files, as `-r more.txt` does, or `./package`.
+/// Returns whether requirements refer to files, such as `-r more.txt` or `./package`.
 fn names_files(requirements: &str) -> bool {
-    /// Options of pip that do.
+    /// The options of pip that refer to files.
     const OPTIONS: [&str; 8] = [
         "-r",
         "-c",
@@ -91,11 +93,13 @@ fn requirements_name_files_or_packages() {
     }
 }
 
-/// The packages that the action needs, chosen for the Python it runs on.
+/// Installs the packages that the action needs, for the Python it runs on, and returns their
+/// directory.
 fn packages(
     tools: &Path,
     dir: &Path,
-    (project, fingerprint): (&Project, &str),
+    project: &Project,
+    fingerprint: &str,
     report: &mut dyn FnMut(&str),
 ) -> Result<Option<PathBuf>, BuildError> {
     let text = match &project.requirements {
@@ -103,7 +107,8 @@ fn packages(
         Requirements::Listed(listed) => listed.join("\n"),
         Requirements::File(path) => at(path, open::text(path))?,
     };
-    // It may name others beside it: the same text elsewhere, or with other files, means something else.
+    // Requirements may refer to files, whose contents the text does not show. In that case the
+    // fingerprint of the action is part of the key.
     let beside = if names_files(&text) { fingerprint } else { "" };
     let key = hex(&sha256(format!(
         "{}\n{GUEST_PYTHON}\n{beside}\n{text}",

@@ -1,4 +1,4 @@
-//! What a Python action says about itself: its `pyproject.toml`, or the lack of one.
+//! Reads the `pyproject.toml` of a Python action, which is optional.
 
 use crate::build::{BuildError, at};
 use crate::open;
@@ -6,9 +6,10 @@ use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
 const MANIFEST: &str = "pyproject.toml";
-/// The requirements of an action that holds them in a file of their own.
+/// The file for requirements that are not in the manifest.
 const REQUIREMENTS: &str = "requirements.txt";
-/// The SDK, which is no package of PyPI's: whoever lists it, for an editor's sake, gets the one of this program.
+/// The SDK. It is not on PyPI, so it is ignored in requirements, where it may be listed for
+/// editors: the action gets the one of this program.
 const SDK_NAME: &str = "strata-action";
 
 /// A Python action.
@@ -24,16 +25,16 @@ pub struct Project {
     pub requirements: Requirements,
 }
 
-/// Where it is written which packages an action needs.
+/// The packages that an action needs.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Requirements {
-    /// In this file, for pip.
+    /// In a requirements file for pip.
     File(PathBuf),
     /// In the manifest.
     Listed(Vec<String>),
 }
 
-/// What an action can do beside acting.
+/// An optional export of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Export {
@@ -73,7 +74,7 @@ struct Settings {
 }
 
 impl Project {
-    /// Reads what the directory says.
+    /// Reads the manifest in a directory, with defaults for what is missing.
     pub fn read(dir: &Path) -> Result<Self, BuildError> {
         let path = dir.join(MANIFEST);
         let refused = |details: String| BuildError::Compile {
@@ -132,7 +133,7 @@ impl Project {
         })
     }
 
-    /// The world that the component is made for.
+    /// Returns the name of the component's WIT world.
     pub fn world(&self) -> &'static str {
         let exports = |export| self.exports.contains(&export);
         match (exports(Export::Thinker), exports(Export::Planner)) {
@@ -143,7 +144,7 @@ impl Project {
         }
     }
 
-    /// The source of the module that the component is made from.
+    /// Returns the source of the entry module.
     pub fn entry(&self) -> String {
         let Self {
             name,
@@ -152,7 +153,7 @@ impl Project {
             module,
             ..
         } = self;
-        // A JSON string is a literal of Python's, too.
+        // A JSON string is also a valid Python literal.
         let [name, version, description] = [name, version, description]
             .map(|text| serde_json::Value::from(text.as_str()).to_string());
         format!(

@@ -1,6 +1,6 @@
-//! What a node or a label looks like: its lines of text and its size. Coordinates are relative to its centre.
+//! The size and the lines of text of a node or a label. Coordinates are relative to its centre.
 //!
-//! Which font a viewer has is not known, so widths are estimated by the widest of the usual ones.
+//! The font of the viewer is unknown, so widths are estimated for the widest of the common ones.
 
 use unicode_width::UnicodeWidthChar;
 
@@ -8,31 +8,31 @@ use super::layout::Point;
 use crate::graph::text::wrap;
 use crate::graph::{Edge, Node, NodeKind};
 
-/// Where the centre of the person lies in the card of a human, from the left.
+/// The distance of the centre of the person symbol from the left edge of a human role's card.
 pub const PERSON_X: f64 = 26.0;
-/// The room that the person takes.
+/// The width of the person symbol, including its margin.
 const PERSON: f64 = 28.0;
-/// How far the corners of a join stick out.
+/// How far the left and right corners of a join's hexagon protrude.
 const HEXAGON: f64 = 16.0;
 /// The largest radius of a round end.
 const MAX_RADIUS: f64 = 28.0;
-/// The corners that stand for a round end when a line is cut off at it.
+/// How many segments approximate a quarter of a round end when a line is clipped at it.
 const ROUND_STEPS: usize = 6;
-/// More actions than this are counted instead of named.
+/// How many actions are listed. Further ones are only counted.
 const MAX_ACTIONS: usize = 8;
 
-/// How a line of text looks.
+/// The style of a line of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     /// The title of the picture.
     Title,
     /// The name of a node.
     Name,
-    /// What is said of a node.
+    /// The remark about a node.
     Note,
     /// An action of a role.
     Action,
-    /// What is written at an edge.
+    /// The label of an edge.
     Label,
 }
 
@@ -41,18 +41,18 @@ pub enum Style {
 pub struct Line {
     /// The text.
     pub text: String,
-    /// How it looks.
+    /// The style.
     pub style: Style,
-    /// Its middle.
+    /// The horizontal centre.
     pub x: f64,
-    /// Its baseline.
+    /// The vertical position of the baseline.
     pub y: f64,
 }
 
-/// A node or a label, measured.
+/// The size and the text of a node or a label.
 #[derive(Clone, Debug)]
 pub struct Card {
-    /// What it is; labels have the kind of labels.
+    /// The kind of the node; `Label` for labels of edges.
     pub kind: NodeKind,
     /// Its width.
     pub width: f64,
@@ -60,12 +60,20 @@ pub struct Card {
     pub height: f64,
     /// Its text.
     pub lines: Vec<Line>,
-    /// Where a line divides it.
+    /// The vertical position of the line that divides it, if there is one.
     pub rule: Option<f64>,
 }
 
+/// The space between the text of a card and its edges.
+struct Padding {
+    left: f64,
+    right: f64,
+    /// The space above and below the text.
+    vertical: f64,
+}
+
 impl Style {
-    /// The class of its texts.
+    /// Returns the CSS class.
     pub fn class(self) -> &'static str {
         match self {
             Self::Title => "title",
@@ -76,7 +84,7 @@ impl Style {
         }
     }
 
-    /// The size of its font; as in `style.css`.
+    /// Returns the font size. It must be the same as in `style.css`.
     fn size(self) -> f64 {
         match self {
             Self::Title => 18.0,
@@ -85,12 +93,12 @@ impl Style {
         }
     }
 
-    /// From one line to the next.
+    /// Returns the distance from one line to the next.
     fn height(self) -> f64 {
         self.size() + 5.0
     }
 
-    /// The longest line, and the most of them.
+    /// Returns the largest number of columns and of lines.
     fn most(self) -> (usize, usize) {
         match self {
             Self::Title | Self::Name => (28, 8),
@@ -106,7 +114,7 @@ impl Style {
 }
 
 impl Card {
-    /// The card of a node.
+    /// Creates the card of a node.
     pub fn of_node(node: &Node) -> Self {
         let mut above: Vec<(Style, String)> = Vec::new();
         let name = if node.kind == NodeKind::Label {
@@ -145,10 +153,15 @@ impl Card {
             NodeKind::Label => (6.0, 6.0, 4.0),
             NodeKind::Role | NodeKind::Group | NodeKind::Outside => (18.0, 18.0, 10.0),
         };
-        Self::stack(node.kind, &[above, below], [left, right, vertical])
+        let padding = Padding {
+            left,
+            right,
+            vertical,
+        };
+        Self::stack(node.kind, &[above, below], padding)
     }
 
-    /// The card of what is written at an edge; an empty one where that is nothing.
+    /// Creates the card of an edge's label. It is empty if there is no label.
     pub fn of_edge(edge: &Edge) -> Self {
         let (_, most) = Style::Label.most();
         let mut lines: Vec<String> = edge
@@ -171,16 +184,22 @@ impl Card {
                 rule: None,
             };
         }
-        Self::stack(NodeKind::Label, &[lines], [5.0, 5.0, 2.0])
+        let padding = Padding {
+            left: 5.0,
+            right: 5.0,
+            vertical: 2.0,
+        };
+        Self::stack(NodeKind::Label, &[lines], padding)
     }
 
-    /// Stacks lines of text, with a rule between one part and the next.
-    fn stack(
-        kind: NodeKind,
-        parts: &[Vec<(Style, String)>],
-        [left, right, vertical]: [f64; 3],
-    ) -> Self {
+    /// Creates a card from parts that consist of lines of text, with a rule between two parts.
+    fn stack(kind: NodeKind, parts: &[Vec<(Style, String)>], padding: Padding) -> Self {
         const RULE: f64 = 12.0;
+        let Padding {
+            left,
+            right,
+            vertical,
+        } = padding;
         let all = || parts.iter().flatten();
         let text_width = all()
             .map(|(style, text)| width(text, *style))
@@ -204,7 +223,7 @@ impl Card {
             }
             for (style, text) in part {
                 y += style.height();
-                // A baseline lies about a quarter of the letters' size above the line's end.
+                // The baseline is about a quarter of the font size above the bottom of the line.
                 let baseline = y - 2.5 - style.size() * 0.22;
                 card.lines.push(Line {
                     text: text.clone(),
@@ -218,12 +237,13 @@ impl Card {
     }
 }
 
-/// The radius of the round ends of a card that has such.
+/// Returns the radius of the round ends of a card with such ends.
 pub fn pill_radius(card: &Card) -> f64 {
     (card.height / 2.0).min(MAX_RADIUS)
 }
 
-/// How much shorter than the card its upper and lower sides are, at each end.
+/// Returns by how much the top and bottom sides of a card are shorter at each end than the card is
+/// wide.
 pub fn inset(card: &Card) -> f64 {
     match card.kind {
         NodeKind::Join => HEXAGON,
@@ -232,7 +252,7 @@ pub fn inset(card: &Card) -> f64 {
     }
 }
 
-/// The corners of a card, clockwise.
+/// Returns the corners of a card's outline, clockwise.
 pub fn outline(card: &Card) -> Vec<Point> {
     let (x, y) = (card.width / 2.0, card.height / 2.0);
     let point = |x: f64, y: f64| Point { x, y };
@@ -269,7 +289,7 @@ pub fn outline(card: &Card) -> Vec<Point> {
     }
 }
 
-/// About how wide a text is.
+/// Estimates the width of a text.
 pub fn width(text: &str, style: Style) -> f64 {
     let em: f64 = text.chars().map(em).sum();
     let bold = if matches!(style, Style::Title | Style::Name) {
@@ -280,7 +300,7 @@ pub fn width(text: &str, style: Style) -> f64 {
     em * style.size() * bold
 }
 
-/// About how wide a character is, in parts of its size.
+/// Estimates the width of a character, relative to the font size.
 fn em(c: char) -> f64 {
     match c {
         'i' | 'j' | 'l' | 'I' | '|' | '!' | '.' | ',' | ':' | ';' | '\'' => 0.31,

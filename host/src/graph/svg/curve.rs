@@ -1,25 +1,29 @@
-//! The line of an edge: a smooth curve along the points of its way, from the outline of one card to that of another.
+//! Computes the line of an edge: a smooth curve along the points of its path, from the outline of
+//! one card to that of another.
 
 use super::card::{self, Card};
 use super::layout::{Point, Way};
 use crate::graph::Edge;
 
-/// How far from other cards a line keeps at its ends.
+/// The minimum distance between the ends of a line and other cards.
 const CLEAR: f64 = 4.0;
-/// How far from a corner of its card a line ends at least.
+/// The minimum distance between the end of a line and a corner of its card.
 const CORNER: f64 = 10.0;
 
-/// The path of an edge along the points of its way; `at` says where the cards lie.
+/// Returns the SVG path data of an edge. `at` contains the centres of the cards.
 pub fn path(way: &Way, edge: &Edge, cards: &[Card], at: &[Point]) -> String {
     let mut points = way.points.clone();
-    let [from, to] = [edge.from, edge.to].map(|id| (&cards[id.0], at[id.0]));
     let last = points.len().saturating_sub(1);
     if last < 2 {
-        return format!("M{} L{}", show(cut(to.1, from)), show(cut(from.1, to)));
+        let (from, to) = (edge.from.0, edge.to.0);
+        let start = cut(at[to], &cards[from], at[from]);
+        let end = cut(at[from], &cards[to], at[to]);
+        return format!("M{} L{}", show(start), show(end));
     }
-    for (end, next, card, id) in [(0, 1, from, edge.from), (last, last - 1, to, edge.to)] {
+    for (end, next, id) in [(0, 1, edge.from), (last, last - 1, edge.to)] {
         let next = points[next];
-        points[end] = cut(next, card);
+        let (card, centre) = (&cards[id.0], at[id.0]);
+        points[end] = cut(next, card, centre);
         let others = cards
             .iter()
             .zip(at)
@@ -29,21 +33,22 @@ pub fn path(way: &Way, edge: &Edge, cards: &[Card], at: &[Point]) -> String {
             .into_iter()
             .any(|(_, (other, centre))| crosses(points[end], next, other, *centre))
         {
-            points[end] = aside(next, card);
+            points[end] = aside(next, card, centre);
         }
     }
     if let Some(label) = way.label {
-        // A curve goes close by a point that is given twice: so what is written at the line lies on it.
+        // The curve passes close to a point that occurs twice, so that the label lies on the line.
         let far = |point: &Point| (point.x - label.x).powi(2) + (point.y - label.y).powi(2);
         let nearest = (1..last).min_by(|a, b| far(&points[*a]).total_cmp(&far(&points[*b])));
-        nearest
-            .into_iter()
-            .for_each(|at| points.insert(at, points[at]));
+        if let Some(index) = nearest {
+            points.insert(index, points[index]);
+        }
     }
     smooth(&points)
 }
 
-/// A uniform cubic B-spline with straight ends, so that arrows point where the line goes.
+/// Returns a uniform cubic B-spline with straight ends, so that arrows point in the direction of
+/// the line.
 fn smooth(points: &[Point]) -> String {
     let mut path = format!("M{}", show(points[0]));
     path.push_str(&format!(
@@ -87,8 +92,9 @@ fn show(point: Point) -> String {
     format!("{:.1} {:.1}", point.x, point.y)
 }
 
-/// Where the line from a point to a card's centre meets the card's outline; the centre if it does not.
-fn cut(outer: Point, (card, centre): (&Card, Point)) -> Point {
+/// Returns where the line from a point to a card's centre crosses the card's outline, or the centre
+/// if it does not.
+fn cut(outer: Point, card: &Card, centre: Point) -> Point {
     let corners = card::outline(card);
     let ray = Point {
         x: outer.x - centre.x,
@@ -113,8 +119,9 @@ fn cut(outer: Point, (card, centre): (&Card, Point)) -> Point {
     }
 }
 
-/// Where a line leaves a card that would run over another if it left by the side: above or below, near the corner.
-fn aside(outer: Point, (card, centre): (&Card, Point)) -> Point {
+/// Returns where a line leaves a card if it would cross another card when leaving at the side:
+/// above or below, near the corner.
+fn aside(outer: Point, card: &Card, centre: Point) -> Point {
     let reach = (card.width / 2.0 - card::inset(card) - CORNER).max(0.0);
     let x = outer.x.clamp(centre.x - reach, centre.x + reach);
     let half = card.height / 2.0;
@@ -128,7 +135,7 @@ fn aside(outer: Point, (card, centre): (&Card, Point)) -> Point {
     }
 }
 
-/// Whether a straight line runs over a card or too close by it.
+/// Returns whether a straight line crosses a card or passes too close to it.
 fn crosses(a: Point, b: Point, card: &Card, centre: Point) -> bool {
     let (mut enters, mut leaves) = (0.0_f64, 1.0_f64);
     let sides = [

@@ -1,7 +1,8 @@
-//! Where cards and lines lie: layers from top to bottom, with room of its own for what is written at an edge.
+//! Positions cards and lines: in layers from top to bottom, with space of their own for the labels
+//! of edges.
 //!
-//! The work is done by `dugong`, which gives labels a place in the layout so that nothing lies upon them. Parts that no
-//! edge joins are laid out one by one, and put beside each other in `pack`.
+//! The layout is computed by `dugong`, which treats labels as part of it so that nothing covers
+//! them. Disconnected parts are laid out one by one and arranged in `pack`.
 
 use dugong::graphlib::{self, GraphOptions};
 use dugong::{EdgeLabel, GraphLabel, NodeLabel};
@@ -10,47 +11,48 @@ use super::card::Card;
 use super::pack::{self, Part};
 use crate::graph::{Graph, GraphError};
 
-/// What is larger takes more than seconds to lay out, and nobody finds anything in it.
+/// The largest number of nodes and edges together. Larger graphs take many seconds to lay out and
+/// are not readable.
 const MAX_SIZE: usize = 1_500;
-/// Between the cards of a layer.
+/// The distance between the cards of a layer.
 const NODE_GAP: f64 = 44.0;
-/// Between lines.
+/// The distance between lines.
 const EDGE_GAP: f64 = 18.0;
-/// Between layers. A label lies in the middle of it.
+/// The distance between layers. Labels are in the middle of it.
 const LAYER_GAP: f64 = 60.0;
 
-/// A place in the picture.
+/// A point in the image.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Point {
-    /// From the left.
+    /// The distance from the left.
     pub x: f64,
-    /// From the top.
+    /// The distance from the top.
     pub y: f64,
 }
 
-/// Where everything lies.
+/// The positions of all nodes and edges.
 #[derive(Default)]
 pub struct Placed {
-    /// The width of all.
+    /// The total width.
     pub width: f64,
-    /// The height of all.
+    /// The total height.
     pub height: f64,
     /// The centres of the nodes, by id.
     pub nodes: Vec<Point>,
-    /// The ways of the edges, in their order.
+    /// The paths of the edges, in the order of the graph.
     pub edges: Vec<Way>,
 }
 
-/// The way of an edge.
+/// The path of an edge.
 #[derive(Clone, Default)]
 pub struct Way {
-    /// What it passes, from end to end.
+    /// The points along the path, including both ends.
     pub points: Vec<Point>,
-    /// The middle of what is written at it.
+    /// The centre of the label, if there is one.
     pub label: Option<Point>,
 }
 
-/// Lays a graph out.
+/// Lays out a graph.
 pub fn place(graph: &Graph, cards: &[Card], labels: &[Card]) -> Result<Placed, GraphError> {
     let size = graph.nodes.len() + graph.edges.len();
     if size > MAX_SIZE {
@@ -74,7 +76,7 @@ pub fn place(graph: &Graph, cards: &[Card], labels: &[Card]) -> Result<Placed, G
 
 type Layout = graphlib::Graph<NodeLabel, EdgeLabel, GraphLabel>;
 
-/// Lays a part of a graph out, as if it were alone.
+/// Lays out a connected part of a graph by itself.
 fn block(graph: &Graph, part: &Part, cards: &[Card], labels: &[Card]) -> Result<Placed, String> {
     if let ([node], []) = (part.nodes.as_slice(), part.edges.as_slice()) {
         let (width, height) = (cards[node.0].width, cards[node.0].height);

@@ -1,23 +1,24 @@
-//! The parts of a graph that no edge joins, put beside each other in rows.
+//! Splits a graph into its connected parts, and arranges their layouts in rows.
 
 use super::layout::{Placed, Point, Way};
 use crate::graph::{Graph, NodeId};
 
-/// Between parts.
+/// The distance between parts.
 const GAP: f64 = 56.0;
-/// A row ends here, unless one part alone is wider: wider pictures fit no screen.
+/// The largest width of a row, unless a single part is wider. Wider images do not fit on a screen.
 const ROW_WIDTH: f64 = 1_200.0;
 
-/// Nodes that edges join with each other, and those edges.
+/// Nodes that are connected by edges, and these edges.
 #[derive(Default)]
 pub struct Part {
     /// The nodes.
     pub nodes: Vec<NodeId>,
-    /// The edges, by their places in the graph.
+    /// The edges, by their indices in the graph.
     pub edges: Vec<usize>,
 }
 
-/// Takes a graph apart. Parts come in the order of their first nodes, nodes without edges after all others.
+/// Splits a graph into its connected parts. They are in the order of their first nodes; nodes
+/// without edges follow after all others.
 pub fn parts(graph: &Graph) -> Vec<Part> {
     let mut leads: Vec<usize> = (0..graph.nodes.len()).collect();
     for edge in &graph.edges {
@@ -36,7 +37,8 @@ pub fn parts(graph: &Graph) -> Vec<Part> {
     parts
 }
 
-/// The first node of the part that a node belongs to, as far as it is known.
+/// Returns the first node of the part that a node belongs to, according to the edges so far
+/// (union-find with path halving).
 fn lead(leads: &mut [usize], mut node: usize) -> usize {
     while leads[node] != node {
         leads[node] = leads[leads[node]];
@@ -45,7 +47,7 @@ fn lead(leads: &mut [usize], mut node: usize) -> usize {
     node
 }
 
-/// Puts the parts, each laid out by itself, into one picture.
+/// Arranges the layouts of the parts in one layout.
 pub fn pack(graph: &Graph, parts: &[Part], blocks: Vec<Placed>) -> Placed {
     let widest = blocks
         .iter()
@@ -57,7 +59,7 @@ pub fn pack(graph: &Graph, parts: &[Part], blocks: Vec<Placed>) -> Placed {
         ..Placed::default()
     };
     let (mut corner, mut row_height) = (Point::default(), 0.0_f64);
-    // Those without edges have rows of their own.
+    // Nodes without edges begin in a new row.
     let mut joined = true;
     for (part, block) in parts.iter().zip(blocks) {
         let turns = joined && part.edges.is_empty();

@@ -1,4 +1,5 @@
-//! What the formats write: small graphs as they are, and graphs whose texts try to be something else.
+//! Tests of the output formats: the output for small graphs, and graphs whose texts contain syntax
+//! of the formats.
 
 use proptest::prelude::*;
 use roxmltree::Document;
@@ -16,7 +17,7 @@ const KINDS: [NodeKind; 7] = [
     NodeKind::Outside,
 ];
 
-/// Texts that mean something in some format.
+/// Texts that have a meaning in some format.
 const ODD: [&str; 16] = [
     "end",
     "say \"hi\"",
@@ -40,7 +41,7 @@ fn written(graph: &Graph, format: Format) -> String {
     graph.write(format).expect("it can be written")
 }
 
-/// One node for every text, of all kinds, each with edges to the next two.
+/// Returns a graph with one node for each text, of all kinds, each with edges to the next two.
 fn graph_of(texts: &[String]) -> Graph {
     let node = |(i, text): (usize, &String)| Node {
         kind: KINDS[i % KINDS.len()],
@@ -70,7 +71,7 @@ fn graph_of(texts: &[String]) -> Graph {
     }
 }
 
-/// A picture is XML, shows every text, and no two boxes lie upon each other.
+/// Checks that the image is valid XML and contains every text, and that no two boxes overlap.
 fn check_svg(graph: &Graph) {
     let svg = written(graph, Format::Svg);
     let document = Document::parse(&svg).unwrap_or_else(|error| panic!("{error}\n{svg}"));
@@ -114,7 +115,7 @@ fn check_svg(graph: &Graph) {
         .filter(|n| n.has_tag_name("g") && class(n, "at"));
     let boxes: Vec<[f64; 4]> = nodes.into_iter().chain(labels).filter_map(bounds).collect();
     for (i, a) in boxes.iter().enumerate() {
-        // Places are written in tenths.
+        // Positions are rounded to tenths.
         let within = |k: usize| a[k] >= -0.5 && a[k] + a[k + 2] <= view[k + 2] + 0.5;
         assert!(within(0) && within(1), "{a:?} of {view:?}");
         for b in &boxes[..i] {
@@ -124,7 +125,7 @@ fn check_svg(graph: &Graph) {
     }
 }
 
-/// Left, top, width and height of what has a rectangle.
+/// Returns left, top, width and height of an element with a rectangle.
 fn bounds(node: roxmltree::Node<'_, '_>) -> Option<[f64; 4]> {
     let place = node
         .attribute("transform")?
@@ -142,7 +143,7 @@ fn bounds(node: roxmltree::Node<'_, '_>) -> Option<[f64; 4]> {
     ])
 }
 
-/// Between quotes nothing is left that could end them or be anything but text.
+/// Checks that quoted texts contain nothing that could end the quotes or be interpreted.
 fn check_mermaid(graph: &Graph) {
     let text = written(graph, Format::Mermaid);
     assert!(text.starts_with("flowchart TB\n"));
@@ -162,7 +163,7 @@ fn check_mermaid(graph: &Graph) {
             !plain.contains(['<', '>', '\\', '`', '%', '|', '[', ']', '{', '}', '$', '*']),
             "{line}"
         );
-        // What is left of these are numbers of characters.
+        // The remaining ones are parts of numeric entities.
         for part in plain.split('#').skip(1) {
             let number = part.split(';').next().unwrap_or_default();
             assert!(
@@ -173,7 +174,8 @@ fn check_mermaid(graph: &Graph) {
     }
 }
 
-/// Every text in quotes ends where it should, so that outside of them there is nothing of a name.
+/// Checks that every quoted text ends where it should, so that no part of a name is outside of
+/// quotes.
 fn check_dot(graph: &Graph) {
     let text = written(graph, Format::Dot);
     let mut outside = String::new();
