@@ -1,9 +1,11 @@
-//! The driver: does what the stepper decides.
+//! The driver: carries out what the stepper decides.
 //!
-//! One loop on one thread owns the stepper and the store. It records and applies events (`driver::journal`), starts
-//! attempts in the sandbox (`driver::attempt`), answers what they ask (`driver::answer`), makes the calls that leave the
-//! host for them (`driver::call`, `driver::afford`), ends them (`driver::end`) and puts their files in place
-//! (`driver::files`). It decides nothing: what happens next is the stepper's, what a guest may do is the sandbox's.
+//! One loop on one thread owns the stepper and the store. It records and applies events
+//! (`driver::journal`), starts attempts in the sandbox (`driver::attempt`), answers the requests of
+//! guests (`driver::answer`), makes the calls that leave the host (`driver::call`,
+//! `driver::afford`), ends attempts (`driver::end`) and writes their files (`driver::files`). It
+//! makes no decisions of its own: the stepper decides what happens next, and the sandbox enforces
+//! what a guest may do.
 
 mod afford;
 mod answer;
@@ -55,82 +57,84 @@ pub use reply::{AnswerError, Answered, Given, ReplyError};
 pub(crate) use reply::{Verdict, judge, lapsed};
 pub(crate) use rerun::{Again, FilesThen, ModelsThen, Recorded, Rerun};
 
-/// Why a run cannot go on. What a guest does wrong is never among these.
+/// Why a run cannot continue. Errors of guests are faults and are never reported here.
 #[derive(Debug, thiserror::Error)]
 pub enum DriverError {
-    /// Nothing can be saved any more.
+    /// The store cannot save any more.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// An event does not fit: the journal is damaged, or there is a bug in the core.
+    /// An event does not fit the state: the journal is damaged, or the core has a bug.
     #[error(transparent)]
     Illegal(#[from] Illegal),
-    /// A file cannot be put in its place. It is saved; a resume tries again.
+    /// A file cannot be written to its path. Its content is saved, and resuming tries again.
     #[error("{0}; fix that and resume")]
     Files(#[from] PlaceError),
 }
 
-/// Told to a driver that shall stop.
+/// Set to true when the driver must stop.
 pub type Stop = watch::Receiver<bool>;
 
-/// What a run does once nothing is left to do.
+/// What a run does when no work is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenIdle {
-    /// It ends.
+    /// The run ends.
     End,
-    /// It waits for messages from outside, until it is stopped.
+    /// The run waits for messages from outside until it is stopped.
     Stay,
 }
 
-/// Whether a run moves.
+/// Whether a run is making progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Motion {
-    /// It does not run: not yet, or it has ended like this, or was ended by an error.
+    /// The run is not in progress. The status is that of its end; it is `None` if the run has not
+    /// been started yet or was ended by an error.
     Still(Option<Status>),
-    /// Somebody is at work, or will be.
+    /// Work is in progress, or is about to start.
     Busy,
-    /// Nothing is left to do, and it would end like this; it waits for messages from outside.
+    /// No work is left, and the run would end with this status; it waits for messages from outside.
     Idle(Status),
 }
 
-/// How things stand once everything has happened that needs nobody.
+/// The state of the loop after everything that needs no waiting has been carried out.
 enum Turn {
-    /// Something is under way.
+    /// Attempts, calls or timers are pending.
     Busy,
-    /// Nothing is left to do: the run would end.
+    /// No work is left: the run would end.
     Idle(Status),
     /// The run has ended.
     Halted(Status),
 }
 
-/// What a team needs to run beside its own state.
+/// What the driver depends on besides the state of the team.
 pub struct Equipment {
     /// Runs the attempts.
     pub sandbox: Arc<dyn Sandbox>,
-    /// The components in their places.
+    /// The plugins of the team, by slot.
     pub plugins: BTreeMap<Slot, Arc<Plugin>>,
-    /// What they say of themselves, for whoever chooses among them.
+    /// The descriptions that the components give of themselves, for the model or action that
+    /// chooses between them.
     pub descriptions: BTreeMap<Slot, String>,
-    /// The language models; none where the team file names no provider.
+    /// The language models; `None` if the team file names no provider.
     pub models: Option<Arc<Models>>,
-    /// The client for http.
+    /// The HTTP client.
     pub http: Arc<Http>,
-    /// Where messages for names outside of the team go.
+    /// Where messages to names outside the team are sent.
     pub external: Option<Bridge>,
-    /// Where actions may write files.
+    /// The directories in which actions may write files.
     pub directories: Directories,
 }
 
-/// Something that happened and concerns the driver.
+/// Something that the driver waited for.
 enum Arrived {
     /// An attempt ended.
     Ended(Ending),
-    /// A pause before another try is over.
+    /// The pause before a retry is over.
     Due(RoleId),
-    /// An attempt that has ended was kept open long enough.
+    /// The grace period of an ended attempt is over; see `GRACE`.
     Overdue(AttemptId),
-    /// The time of a request is over.
+    /// A request to a person has reached its time limit.
     Over(Over),
-    /// What is on its way outside was waited for long enough, at this end of the run.
+    /// The time to wait for the external program at this end of the run is over.
     Enough(End),
 }
 
@@ -141,10 +145,10 @@ pub struct Driver {
     attempts: BTreeMap<RoleId, Attempt>,
     attempts_made: u64,
     outside: Outside,
-    /// The message that is being handed over, if one is.
+    /// The message that is being handed over to the external program. Holds at most one future.
     handing: FuturesUnordered<BoxFuture<'static, Handed>>,
     arrivals: FuturesUnordered<BoxFuture<'static, Arrived>>,
-    /// Calls that left the host and did not come back yet.
+    /// Calls that have left the host and have not returned yet.
     flights: FuturesUnordered<BoxFuture<'static, Served>>,
     questions: mpsc::Receiver<Question>,
     ask: mpsc::Sender<Question>,
@@ -152,14 +156,15 @@ pub struct Driver {
     give: Orders,
     when_idle: WhenIdle,
     motion: watch::Sender<Motion>,
-    /// Is told of calls that leave, and hears models' replies while they are written.
+    /// Creates an observer for each call that leaves the host. It is notified of the call and
+    /// receives a model's reply while it is streamed.
     audience: Option<Audience>,
-    /// What an attempt that is made again sees at these paths, whatever lies there now.
+    /// The file contents that a replayed attempt sees at these paths, instead of what is on disk.
     then: Option<BTreeMap<String, Content>>,
 }
 
 impl Driver {
-    /// A driver that goes on from what is in the journal.
+    /// Creates a driver that continues from the state of the journal.
     pub fn new(journal: Journal, mut equipment: Equipment) -> Self {
         let (ask, questions) = mpsc::channel(QUEUE);
         let (give, orders) = Orders::channel();
@@ -183,39 +188,42 @@ impl Driver {
         }
     }
 
-    /// Lets somebody be told of calls that leave, and hear models' replies while they are written. Nothing depends on it.
+    /// Sets the factory of observers, which are notified of calls that leave the host and receive
+    /// models' replies while they are streamed. The run does not depend on them.
     pub fn let_hear(&mut self, audience: Audience) {
         self.audience = Some(audience);
     }
 
-    /// Sets what happens once nothing is left to do, which at first is to end. From now on it counts as busy: it is
-    /// about to run.
+    /// Sets what the run does when no work is left (the default is to end), and reports the run as
+    /// busy, because it is about to start.
     pub fn prepare(&mut self, when_idle: WhenIdle) {
         self.when_idle = when_idle;
         self.motion.send_replace(Motion::Busy);
     }
 
-    /// Carries orders to this driver until its next run has ended.
+    /// Returns a handle that sends commands to this driver until its next run has ended.
     pub fn orders(&self) -> Orders {
         self.give.clone()
     }
 
-    /// Whether it moves, as that changes.
+    /// Returns a receiver of the run's state, which is updated on each change.
     pub fn motion(&self) -> watch::Receiver<Motion> {
         self.motion.subscribe()
     }
 
-    /// Runs until the team halts or is stopped. Everything that happened is recorded when this returns.
+    /// Runs until the team halts or is stopped. Everything that happened is recorded when this
+    /// returns.
     ///
-    /// It waits for the disk on the thread that polls it: one that blocks on it and has nothing else to do, or other
-    /// tasks wait, too.
+    /// This waits for the disk on the polling thread. Poll it on a thread of its own, or other
+    /// tasks wait too.
     pub async fn run(&mut self, stop: &mut Stop) -> Result<Status, DriverError> {
         self.journal.go();
         self.let_go();
         self.listen();
         self.await_ends();
         let ended = match self.go_on(stop).await {
-            // What is under way is neither lost nor paid for again because of that. Who was stopped has seen to it already.
+            // An error with files must neither lose pending calls nor cause them to be paid twice.
+            // If the run was stopped, `stop` has already waited for them.
             Err(DriverError::Files(error)) if self.journal.env().status == Status::Running => {
                 self.interrupt().await.and(Err(DriverError::Files(error)))
             }
@@ -223,12 +231,13 @@ impl Driver {
         };
         self.motion
             .send_replace(Motion::Still(ended.as_ref().ok().copied()));
-        // Who gave an order too late is not kept waiting for a run that may never come.
+        // Callers whose command came too late must not wait for a run that may never start.
         self.turn_away();
         ended
     }
 
-    /// Lets go of what an earlier run left: its state is in the journal, its pauses and hand-overs begin anew.
+    /// Discards what an earlier run left. Its state is in the journal; pauses and hand-overs start
+    /// again.
     fn let_go(&mut self) {
         self.arrivals = FuturesUnordered::new();
         self.flights = FuturesUnordered::new();
@@ -257,30 +266,32 @@ impl Driver {
                 Some(served) = self.flights.next(), if !self.flights.is_empty() => self.served(served)?,
                 Some(question) = self.questions.recv() => {
                     self.asked(question)?;
-                    // Guests that ask without end keep nobody outside waiting.
+                    // Guests that send requests without end must not starve commands from outside.
                     if let Ok(order) = self.orders.try_recv() {
                         self.obey(order)?;
                     }
                 }
                 Some(order) = self.orders.recv() => self.obey(order)?,
-                // Last: the outside may have more to say than there is time for.
+                // Last, because the external program may send messages faster than they can be
+                // processed.
                 incoming = self.outside.incoming(), if self.outside.is_listening() => self.heard(&incoming)?,
             }
         }
     }
 
-    /// What was recorded, and the state it led to.
+    /// Returns the journal: the store and the state that its events led to.
     pub fn journal(&self) -> &Journal {
         &self.journal
     }
 
-    /// The same, to change what is stored beside the events.
+    /// Returns the journal mutably, for changes to what is stored besides events.
     pub fn journal_mut(&mut self) -> &mut Journal {
         &mut self.journal
     }
 
-    /// Lets everything that needs nobody happen, durably. Returns the attempts to start, and how things stand then.
-    /// Deciding whom a commit reaches is given up when the driver is told to stop; a resume decides it again.
+    /// Carries out all effects that need no waiting, durably. Returns the attempts to start and the
+    /// state afterwards. If the driver is told to stop, the routing of a commit is abandoned;
+    /// resuming computes it again.
     fn decide(&mut self, stop: &Stop) -> Result<(Vec<Invocation>, Turn), DriverError> {
         let mut calls = Vec::new();
         let turn = loop {
@@ -311,14 +322,15 @@ impl Driver {
         self.when_idle == WhenIdle::Stay && self.journal.stepper().can_be_woken(status)
     }
 
-    /// Ends the run because it was told to: an idle one as it would have ended by itself.
+    /// Ends the run because it was told to stop. An idle run ends with the status that it would
+    /// have had anyway.
     async fn stop(&mut self, turn: &Turn) -> Result<Status, DriverError> {
         match turn {
             Turn::Idle(_) => {
                 self.wait_for_answers().await?;
                 let Effect::Record(Event::RunEnded { status, .. }) = self.journal.stepper().next()
                 else {
-                    // What came meanwhile is for somebody.
+                    // A message that arrived meanwhile has woken a role.
                     return self.interrupt().await;
                 };
                 self.journal.stage(self.journal.stepper().ended(status))?;
@@ -329,15 +341,15 @@ impl Driver {
         }
     }
 
-    /// An attempt that has not been recorded as ended.
+    /// Returns the role's attempt if it has this id and its end has not been recorded.
     fn running(&mut self, id: AttemptId) -> Option<&mut Attempt> {
         self.attempts
             .get_mut(&id.role)
             .filter(|attempt| attempt.id() == id)
     }
 
-    /// Starts attempts. One that is alone runs on this thread, where nothing has to be handed over; several run in
-    /// parallel.
+    /// Starts attempts. A single one runs on this thread, which avoids handing anything over;
+    /// several run in parallel.
     fn start(&mut self, calls: Vec<Invocation>) {
         let alone = calls.len() == 1 && self.attempts.is_empty();
         for call in calls {
@@ -354,7 +366,8 @@ impl Driver {
         }
     }
 
-    /// Takes in what arrived, and what else has arrived by now, so that it is recorded in one go.
+    /// Handles an event and all others that are ready by now, so that they are recorded in one
+    /// transaction.
     fn arrived(&mut self, first: Arrived) -> Result<(), DriverError> {
         let mut next = Some(first);
         while let Some(arrived) = next {
@@ -367,12 +380,13 @@ impl Driver {
             }
             next = futures_util::FutureExt::now_or_never(self.arrivals.next()).flatten();
         }
-        // What was held back for an attempt that has ended counts as spent: others may wait for it in vain.
+        // What was reserved for an ended attempt now counts as spent, so calls that waited for it
+        // may never be affordable.
         self.make_waiting()
     }
 }
 
-/// Waits until a driver is told to stop. False when nobody is left who could.
+/// Waits until the driver is told to stop. Returns false if the sender is gone.
 async fn is_told(stop: &mut Stop) -> bool {
     stop.wait_for(|stop| *stop).await.is_ok()
 }

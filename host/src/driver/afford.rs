@@ -1,8 +1,11 @@
-//! Calls to models, which may cost something: when they are made, and what happens where there is too little to spend.
+//! The budget gate for calls to models: when they are made, and what happens if the budget does not
+//! suffice.
 //!
-//! More is held back for a call under way than most calls cost. Whoever finds too little left only because of that waits
-//! for what the others leave, within the time of the action, so that it makes no difference how many run at once. Where
-//! it is spent, waiting is of no use: the guest is told, or its attempt ends until there is more.
+//! The amount reserved for a pending call is more than most calls cost. A call that does not fit
+//! only because of such reservations waits until they are released, within the time limit of its
+//! action, so that the result does not depend on how many calls run at once. If the budget itself
+//! is exhausted, waiting does not help: the guest gets an error, or its attempt is suspended until
+//! the budget is raised.
 
 use strata_core::budget::{Amount, Purse, Reserved};
 use strata_core::event::{Event, Work};
@@ -11,27 +14,28 @@ use strata_core::id::RoleId;
 use strata_core::money::Usd;
 
 use super::attempt::Attempt;
-use super::call::Outward;
+use super::call::{Outward, ReadyCall};
 use super::flights::Waiting;
 use super::{Driver, DriverError, Equipment, Journal};
 use crate::gateway::{HostError, HostErrorKind};
 use crate::services::llm;
 
-/// Whether a call can be made.
+/// Whether a call may be made now.
 enum Means {
-    /// It can; this much is held back for it.
+    /// It may; this amount is reserved for it.
     Enough(Amount),
-    /// Not while so much is held back for others.
+    /// Not while so much is reserved for other calls.
     Tied,
-    /// No: the guest is told why.
+    /// It is refused with this error, which is returned to the guest.
     Refused(HostError),
-    /// Not before there is more to spend.
+    /// Not until the budget is raised.
     Spent,
 }
 
 impl Driver {
-    /// Makes calls that wait, as far as there is enough to spend now: the roles in their order, each in that in which it
-    /// asked. To be called whenever somebody has asked, or something that was held back has come free or was spent.
+    /// Dispatches waiting calls as far as the budget allows: by role, and in the order in which
+    /// each role made them. Must be called whenever calls were added, or a reservation was released
+    /// or spent.
     pub(super) fn make_waiting(&mut self) -> Result<(), DriverError> {
         let waits = |attempt: &&Attempt| {
             attempt
@@ -53,14 +57,23 @@ impl Driver {
             self.journal.flush()?;
         }
         for (role, Waiting { nth, request, call }) in ready {
-            // A model is asked without a key.
-            self.take_off(role, (nth, String::new()), request, Outward::Complete(call));
+            // A request to a model has no idempotency key.
+            let ready = ReadyCall {
+                nth,
+                request,
+                call: Outward::Complete(call),
+                key: String::new(),
+            };
+            self.take_off(role, ready);
         }
-        roles.into_iter().for_each(|role| self.reply(role));
+        for role in roles {
+            self.reply(role);
+        }
         Ok(())
     }
 
-    /// Holds back what a role's waiting calls may cost, as far as there is enough, and puts them with the `ready` ones.
+    /// Reserves the estimated cost of a role's waiting calls as far as the budget allows, and moves
+    /// them to `ready`.
     fn hold_back(
         &mut self,
         role: RoleId,
@@ -72,7 +85,7 @@ impl Driver {
             .filter(|attempt| !attempt.flights.are_last());
         let Some(attempt) = open else { return Ok(()) };
         let work = attempt.work();
-        // A guest that is gone waits for nothing.
+        // A guest that is gone needs no answer.
         let Some(batch) = attempt
             .batch
             .as_mut()
@@ -82,7 +95,7 @@ impl Driver {
         };
         let is_away = batch.is_away();
         while let Some(next) = batch.waiting.pop_front() {
-            match means(&self.journal, &self.equipment, (role, work), &next.call) {
+            match means(&self.journal, &self.equipment, role, work, &next.call) {
                 Means::Enough(amount) => {
                     if amount != Amount::NONE {
                         let reserved = Reserved {
@@ -99,7 +112,8 @@ impl Driver {
                 }
                 Means::Refused(refusal) => batch.answers[next.nth] = Some(Err(refusal)),
                 Means::Spent if !is_away => return self.suspend(role),
-                // The answers to those that are away are paid for, and recorded before the attempt ends.
+                // Calls in flight are paid for, so their answers are recorded before the attempt
+                // ends.
                 Means::Spent | Means::Tied => {
                     batch.waiting.push_front(next);
                     break;
@@ -109,8 +123,9 @@ impl Driver {
         Ok(())
     }
 
-    /// Ends an attempt that cannot go on before there is more to spend; then it is made again and served what is
-    /// recorded. With nobody left to answer it, the guest ends; how does not matter any more.
+    /// Ends an attempt that cannot continue until the budget is raised. It is then made again and
+    /// answered from the record. Dropping the reply channel ends the guest, and its result is
+    /// ignored.
     fn suspend(&mut self, role: RoleId) -> Result<(), DriverError> {
         let Some(attempt) = self.attempts.remove(&role) else {
             return Ok(());
@@ -123,20 +138,22 @@ impl Driver {
     }
 }
 
-/// Finds what a call may cost, and whether there is as much.
+/// Estimates the cost of a call and compares it with what is left.
 fn means(
     journal: &Journal,
     equipment: &Equipment,
-    at: (RoleId, Work),
+    role: RoleId,
+    work: Work,
     call: &llm::Request,
 ) -> Means {
+    let at = (role, work);
     let Some(models) = &equipment.models else {
         return Means::Refused(no_model());
     };
     let (team, env) = (journal.stepper().team(), journal.env());
     if env.exhausted(team, at, Amount::NONE).is_none() {
         let (usd, tokens) = models.estimate(call);
-        // For a call that costs nothing, where no tokens are capped, nothing has to be synced before it leaves.
+        // A call that costs nothing needs no durable reservation, unless tokens are limited.
         let counts = usd > Usd::ZERO || team.policy.purses.cap_tokens();
         return Means::Enough(if counts {
             Amount { usd, tokens }
@@ -151,13 +168,13 @@ fn means(
     }
 }
 
-/// What a guest is told in a team without a model.
+/// Returns the error for guests of a team without a model.
 pub(super) fn no_model() -> HostError {
     let message = "the team has no model; add `[llm] provider = …` to its file";
     HostError::new(HostErrorKind::Upstream, message).caused_by(FaultCause::NoModel)
 }
 
-/// What a guest is told whose own budget is used up.
+/// Returns the error for a guest whose action has used up its own budget.
 pub(super) fn own_budget_used_up() -> HostError {
     let message = "the action's own budget is used up; raise its `investment` or `tokens`";
     HostError::new(HostErrorKind::OutOfBudget, message).caused_by(FaultCause::OwnBudget)

@@ -1,5 +1,5 @@
-//! Answers to what running attempts ask: from the environment and the clock, at once; what leaves the host goes through
-//! `call`.
+//! Answers to the requests of running attempts. Requests for the environment, the clock and random
+//! bytes are answered at once; those that leave the host are handled by `call`.
 
 use strata_core::event::{Event, HostCall, HostCallKind, Outcome, Source};
 use strata_core::fault::FaultCause;
@@ -16,7 +16,7 @@ use crate::services::llm;
 use crate::sha256::sha256;
 
 impl Driver {
-    /// Answers one question, unless its attempt has ended: nothing is done any more on behalf of that.
+    /// Answers one request, unless its attempt has ended: nothing is done for an ended attempt.
     pub(super) fn asked(&mut self, question: Question) -> Result<(), DriverError> {
         match self.running(question.attempt) {
             Some(_) if !question.reply.is_closed() => self.answer(question),
@@ -24,7 +24,7 @@ impl Driver {
         }
     }
 
-    /// Answers one question. A guest that is gone does not listen any more; that is no error.
+    /// Answers one request. It is no error if the guest is gone and does not receive the answer.
     pub(super) fn answer(&mut self, question: Question) -> Result<(), DriverError> {
         let Question {
             attempt: AttemptId { role, .. },
@@ -74,7 +74,8 @@ impl Driver {
         Ok(())
     }
 
-    /// The model that answers is part of the request, so that another one's reply is not served for it.
+    /// Fills in the default model. It is part of the request's digest, so that a reply of another
+    /// model is not served for it.
     fn of_model(&self, request: llm::Request) -> llm::Request {
         let default = || {
             self.equipment
@@ -128,7 +129,8 @@ impl Driver {
         Ok(answer.value().as_str().map(unhex).unwrap_or_default())
     }
 
-    /// A call that is answered at once: from what is recorded, else by `make`.
+    /// Answers a call from the record if it is there, otherwise with the result of `make`, which is
+    /// recorded.
     fn recorded(
         &mut self,
         role: RoleId,
@@ -178,7 +180,7 @@ impl Driver {
     }
 }
 
-/// As many bytes as wanted from a seed.
+/// Returns `length` bytes derived from a seed.
 fn stretch(seed: &str, length: usize) -> Vec<u8> {
     let block = |i: usize| sha256(format!("{seed}/{i}"));
     (0..length.div_ceil(32))

@@ -1,4 +1,4 @@
-//! One attempt: what the sandbox is given, and what becomes of what it gives back.
+//! One attempt: prepares what the sandbox gets, and converts what it returns.
 
 use std::sync::Arc;
 
@@ -21,42 +21,53 @@ use crate::plugin::Plugin;
 use crate::sandbox::{Call, Entry, Returned, Value};
 use crate::services::llm::think;
 
-/// How much of a request's digest is in the key of a write: enough to tell the writes of one call apart.
+/// How many digits of a request's digest are part of the key of a write: enough to distinguish the
+/// writes of one call.
 const KEY_DIGITS: usize = 16;
 
-/// What the driver keeps of a running attempt.
+/// What the driver knows about a running attempt.
 pub(super) struct Attempt {
     id: AttemptId,
     call: Invocation,
     plugin: Option<Arc<Plugin>>,
-    /// Recorded host calls that were not served yet.
+    /// Recorded host calls that have not been served to this attempt yet.
     recorded: Vec<HostCall>,
-    /// Calls that earlier attempts began and left without an answer, by their requests.
+    /// The requests of calls that earlier attempts began and that have no recorded answer.
     orphans: Vec<String>,
-    /// How many random draws it made.
+    /// How many times the attempt has drawn random bytes.
     pub(super) draws: u32,
-    /// How often it asked a person.
+    /// How many times the attempt has asked a person.
     pub(super) consulted: u32,
-    /// The requests it has made.
+    /// Numbers the requests that this attempt makes.
     made: Occurrences,
-    /// The calls that it waits for.
+    /// The calls that the guest is waiting for.
     pub(super) batch: Option<Batch>,
     pub(super) flights: Flights,
-    /// How it ended, while answers of weight are still under way.
+    /// The result of the attempt, if it has ended while calls that must be awaited are in flight.
     pub(super) ended: Option<Result<Finished, Fault>>,
-    /// What it did to files, and their bytes, if it succeeded.
-    pub(super) files: Vec<FileChange>,
+    /// What it wrote to files, if it succeeded.
+    pub(super) files: WrittenFiles,
+}
+
+/// The changes that an attempt made to files.
+#[derive(Default)]
+pub(super) struct WrittenFiles {
+    pub(super) changes: Vec<FileChange>,
+    /// The new contents that the changes name.
     pub(super) blobs: Blobs,
 }
 
-/// What came of an attempt that succeeded, and what it did to files.
-type Succeeded = (Finished, (Vec<FileChange>, Blobs));
+/// The result of an attempt that succeeded.
+struct Succeeded {
+    finished: Finished,
+    files: WrittenFiles,
+}
 
 /// The end of an attempt.
 pub(super) struct Ending {
     pub(super) attempt: AttemptId,
     pub(super) result: Result<Finished, Fault>,
-    pub(super) files: (Vec<FileChange>, Blobs),
+    pub(super) files: WrittenFiles,
 }
 
 impl Attempt {
@@ -81,8 +92,7 @@ impl Attempt {
             batch: None,
             flights: Flights::new(),
             ended: None,
-            files: Vec::new(),
-            blobs: Blobs::new(),
+            files: WrittenFiles::default(),
         }
     }
 
@@ -114,7 +124,7 @@ impl Attempt {
         self.plugin.clone()
     }
 
-    /// The first recorded call that matches, once.
+    /// Removes and returns the first recorded call of this kind and request.
     pub(super) fn recall(&mut self, kind: HostCallKind, request: &str) -> Option<HostCall> {
         let fits =
             |call: &HostCall| call.kind == kind && call.request == request && is_answered(call);
@@ -122,18 +132,19 @@ impl Attempt {
         Some(self.recorded.remove(at))
     }
 
-    /// Numbers a request among its equals, and finds the record that answers it.
+    /// Numbers a request among equal ones, and takes the record that answers it, if there is one.
     pub(super) fn next_call(
         &mut self,
         kind: HostCallKind,
         digest: &str,
         is_write: bool,
     ) -> Occurrence {
-        self.made.next((kind, digest), is_write, &mut self.recorded)
+        self.made.next(kind, digest, is_write, &mut self.recorded)
     }
 
-    /// The key of a write: the same for the same occurrence of the same request in every attempt, and another one for
-    /// every other, so that no service takes one request for a repetition of another.
+    /// Returns the idempotency key of a write. It is the same for the same numbered request in
+    /// every attempt, and different for all others, so that no service mistakes one request for a
+    /// repetition of another.
     pub(super) fn write_key(&self, digest: &str, nth: u32) -> String {
         format!(
             "{}/{}/{nth}",
@@ -142,12 +153,13 @@ impl Attempt {
         )
     }
 
-    /// A write whose answer was lost is made again.
+    /// Notes that a write whose answer was lost is made again.
     pub(super) fn claim(&mut self, request: &str) {
         self.orphans.retain(|orphan| orphan != request);
     }
 
-    /// Writes of earlier attempts that this one, which succeeds, did not make: their places among those begun.
+    /// Returns the writes of earlier attempts that this attempt, which succeeded, did not make:
+    /// their index in `begun` and their descriptions.
     pub(super) fn unclaimed(&self, begun: &[Begun]) -> Vec<(u32, String)> {
         let mut left: Vec<&str> = self
             .recorded
@@ -219,13 +231,18 @@ impl Driver {
                 let request =
                     think::think_request(&profile(role), &candidates, &call.news, &call.outputs);
                 let choice = choose(gateway, request, candidates.len());
-                Box::pin(async move { Ok((choice.await?, (Vec::new(), Blobs::new()))) })
+                Box::pin(async move {
+                    Ok(Succeeded {
+                        finished: choice.await?,
+                        files: WrittenFiles::default(),
+                    })
+                })
             }
         };
         let ending = Box::pin(async move {
             let (result, files) = match result.await {
-                Ok((finished, files)) => (Ok(finished), files),
-                Err(fault) => (Err(fault), Default::default()),
+                Ok(Succeeded { finished, files }) => (Ok(finished), files),
+                Err(fault) => (Err(fault), WrittenFiles::default()),
             };
             Ending {
                 attempt,
@@ -260,7 +277,8 @@ impl Driver {
     }
 
     fn candidates(&self, role: &Role, id: RoleId) -> Vec<Candidate> {
-        let candidate = |(index, action): (usize, &strata_core::team::Action)| {
+        let mut candidates = Vec::new();
+        for (index, action) in role.actions.iter().enumerate() {
             let slot = Slot {
                 role: id,
                 part: Part::Action(ActionId(index as u16)),
@@ -271,16 +289,16 @@ impl Driver {
                 .get(&slot)
                 .cloned()
                 .unwrap_or_default();
-            Candidate {
+            candidates.push(Candidate {
                 name: action.name.clone(),
                 description,
-            }
-        };
-        role.actions.iter().enumerate().map(candidate).collect()
+            });
+        }
+        candidates
     }
 }
 
-/// Runs an attempt on another thread; it ends when the returned future is dropped.
+/// Spawns an attempt as a task of its own. The task is aborted when the returned future is dropped.
 pub(super) fn elsewhere(
     attempt: &Attempt,
     ending: BoxFuture<'static, Ending>,
@@ -295,8 +313,8 @@ pub(super) fn elsewhere(
     let mut task = AbortOnDrop(tokio::spawn(ending));
     Box::pin(async move {
         (&mut task.0).await.unwrap_or_else(|error| {
-            // A panic is a bug of the host, and no failure of the action's: it ends the run, as where it shows on this
-            // thread.
+            // A panic is a bug of the host and not a failure of the action. It ends the run, as it
+            // does when the attempt runs on this thread.
             let error = error
                 .try_into_panic()
                 .map_or_else(|error| error, |panic| std::panic::resume_unwind(panic));
@@ -307,13 +325,13 @@ pub(super) fn elsewhere(
             Ending {
                 attempt,
                 result: Err(fault),
-                files: Default::default(),
+                files: WrittenFiles::default(),
             }
         })
     })
 }
 
-/// Lets the team's model choose the next action.
+/// Asks the team's model to choose the next action.
 async fn choose(
     gateway: Gateway,
     request: crate::services::llm::Request,
@@ -358,7 +376,13 @@ fn succeeded(returned: Returned) -> Succeeded {
         },
         Value::Choice(choice) => Finished::Chosen(choice),
     };
-    (finished, (files, blobs))
+    Succeeded {
+        finished,
+        files: WrittenFiles {
+            changes: files,
+            blobs,
+        },
+    }
 }
 
 fn profile(role: &Role) -> Profile {

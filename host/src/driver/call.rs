@@ -1,9 +1,9 @@
 //! The journaled gateway: calls that leave the host on behalf of an attempt.
 //!
-//! What an earlier attempt has recorded is served from the journal, call by call. All else is made: the intent of what
-//! may change the world is durable before it goes out, and an answer is durable before the guest sees it. A call that
-//! must not be lost outlives its attempt for a while; see `end`. When a call to a model is made, which may cost
-//! something, is `afford`'s.
+//! Each call that an earlier attempt has recorded is answered from the journal. All others are
+//! made: the intent of a write is durable before it is sent, and an answer is durable before the
+//! guest sees it. A call whose answer must not be lost outlives its attempt for a while; see `end`.
+//! `afford` decides when a call to a model, which may cost money, is made.
 
 use std::collections::VecDeque;
 
@@ -30,22 +30,33 @@ use crate::sha256::sha256;
 
 /// A call that leaves the host.
 pub(super) enum Outward {
-    /// To a language model.
+    /// A request to a language model.
     Complete(llm::Request),
-    /// To a web server.
+    /// A request to an HTTP server.
     Fetch(http::Request),
 }
 
-/// What is lost with an answer that nobody waits for.
+/// What is lost if the answer to a call is discarded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Weight {
-    /// Nothing: the call is simply made again.
+    /// Nothing: the call can be made again.
     Light,
-    /// Money, or the knowledge whether something was done.
+    /// Money, or the knowledge whether a write took effect.
     Heavy,
 }
 
-/// What came of a call.
+/// A call of a batch that can be made now.
+pub(super) struct ReadyCall {
+    /// Its index in the batch.
+    pub(super) nth: usize,
+    /// The name of the request in the record.
+    pub(super) request: String,
+    pub(super) call: Outward,
+    /// The idempotency key of a write that has none of its own; empty for other calls.
+    pub(super) key: String,
+}
+
+/// The result of a call.
 struct Made {
     given: Given,
     outcome: Outcome,
@@ -54,17 +65,17 @@ struct Made {
     finish: Option<Finish>,
 }
 
-/// A call that came back.
+/// A call that has returned.
 pub(super) struct Served {
     attempt: AttemptId,
-    /// Its place among those that were made together.
+    /// Its index in its batch.
     nth: usize,
     kind: HostCallKind,
     request: String,
     what: String,
     weight: Weight,
     span: Span,
-    /// None when it was given up.
+    /// `None` if the call was abandoned.
     made: Option<Made>,
 }
 
@@ -76,7 +87,8 @@ impl Outward {
         }
     }
 
-    /// By what it is known again, also in another lineage.
+    /// Returns the digest that identifies this request in the journal. It is the same in every
+    /// lineage.
     pub(super) fn digest(&self, env: &Environment) -> String {
         match self {
             Self::Complete(request) => {
@@ -87,7 +99,7 @@ impl Outward {
         }
     }
 
-    /// Whether it may change the world.
+    /// Returns whether the call may change something outside the host.
     fn is_write(&self) -> bool {
         matches!(self, Self::Fetch(request) if request.is_write())
     }
@@ -99,7 +111,7 @@ impl Outward {
         }
     }
 
-    /// What it is, for people, in a line.
+    /// Summarizes the request in one line for people.
     fn told(&self) -> String {
         match self {
             Self::Complete(request) => {
@@ -109,7 +121,7 @@ impl Outward {
         }
     }
 
-    /// What is to be known before it is made, where it may change the world.
+    /// Returns what must be durable before a write is sent; `None` for other calls.
     fn intent(&self, request: &str) -> Option<Intent> {
         let Self::Fetch(fetch) = self else {
             return None;
@@ -130,8 +142,8 @@ impl Outward {
 }
 
 impl Driver {
-    /// Answers calls that were asked for together: from the journal where they are recorded; the others are made, all
-    /// at once where there is enough to spend.
+    /// Answers a batch of calls: from the journal if they are recorded. The others are made, all at
+    /// once if the budget allows it.
     pub(super) fn call(
         &mut self,
         role: RoleId,
@@ -177,14 +189,19 @@ impl Driver {
             }
             match call {
                 Outward::Complete(call) => waiting.push_back(Waiting { nth, request, call }),
-                Outward::Fetch(_) => live.push((nth, request, call, key)),
+                Outward::Fetch(_) => live.push(ReadyCall {
+                    nth,
+                    request,
+                    call,
+                    key,
+                }),
             }
         }
-        events
-            .into_iter()
-            .try_for_each(|event| self.journal.stage(event))?;
+        for event in events {
+            self.journal.stage(event)?;
+        }
         if !live.is_empty() {
-            // From here on the world may know of it.
+            // From here on the outside world may see the calls.
             self.journal.flush()?;
         }
         let Some(attempt) = self.attempts.get_mut(&role) else {
@@ -200,22 +217,23 @@ impl Driver {
         if !batch.is_complete() {
             batch.use_up();
         }
-        live.into_iter()
-            .for_each(|(nth, request, call, key)| self.take_off(role, (nth, key), request, call));
+        for ready in live {
+            self.take_off(role, ready);
+        }
         self.make_waiting()?;
         self.journal.flush()?;
         self.reply(role);
         Ok(())
     }
 
-    /// Lets a call leave: the `nth` of those that are made together, under this key.
-    pub(super) fn take_off(
-        &mut self,
-        role: RoleId,
-        (nth, key): (usize, String),
-        request: String,
-        call: Outward,
-    ) {
+    /// Sends one call of a batch.
+    pub(super) fn take_off(&mut self, role: RoleId, ready: ReadyCall) {
+        let ReadyCall {
+            nth,
+            request,
+            call,
+            key,
+        } = ready;
         let Some(attempt) = self.attempts.get_mut(&role) else {
             return;
         };
@@ -259,7 +277,7 @@ impl Driver {
         }));
     }
 
-    /// Records a call that came back, and hands it to the guest.
+    /// Records a call that has returned, and answers the guest if its batch is complete.
     pub(super) fn served(&mut self, served: Served) -> Result<(), DriverError> {
         let Served {
             attempt: id,
@@ -313,10 +331,10 @@ impl Driver {
             what,
         })?;
         if over {
-            // Its attempt was kept open for this.
+            // The attempt was kept open for this call.
             self.conclude(role)?;
         }
-        // What was held back for it is free, as far as it was not used up.
+        // The part of its reservation that was not used is released.
         self.make_waiting()?;
         if self
             .attempts
@@ -330,32 +348,31 @@ impl Driver {
         Ok(())
     }
 
-    /// Hands answers to the guest once all of them are there.
+    /// Answers the guest if all calls of its batch have an answer.
     pub(super) fn reply(&mut self, role: RoleId) {
         let Some(attempt) = self.attempts.get_mut(&role) else {
             return;
         };
-        attempt
-            .batch
-            .take_if(|batch| batch.is_complete())
-            .into_iter()
-            .for_each(Batch::answer);
+        if let Some(batch) = attempt.batch.take_if(|batch| batch.is_complete()) {
+            batch.answer();
+        }
     }
 }
 
-/// How much of what is asked is told: enough to know one call from another.
+/// The maximum length of a summary in characters: enough to distinguish calls.
 const TOLD_CHARS: usize = 200;
 
-/// The beginning of what is asked, on one line.
+/// Returns the beginning of a text on one line.
 pub(super) fn told(text: &str) -> String {
     excerpt(text, TOLD_CHARS)
 }
 
-/// A model's reply up to this size is recorded also where it is more than its guest may have: it is paid for, and an
-/// attempt with a higher limit is served it. No model writes as much in one go.
+/// A model's reply of up to this size is recorded even if its guest may not receive it: it is paid
+/// for, and an attempt with a higher limit can be served it. No model writes this much in one
+/// reply.
 const KEPT_REPLY_BYTES: usize = 1 << 20;
 
-/// What is recorded of a call that was given up before it left, or left again.
+/// Returns the result of a call that was abandoned before it was sent, or before a retry was sent.
 fn unsent(models: Option<&Models>, used: Tokens) -> Made {
     let (cost, tokens) = models.map(|models| models.charge(used)).unwrap_or_default();
     let error = HostError::new(
@@ -371,7 +388,8 @@ fn unsent(models: Option<&Models>, used: Tokens) -> Made {
     }
 }
 
-/// Makes a call. `key` goes with a write that has none of its own; a model's reply is heard by `hearing`.
+/// Makes a call. `key` is used for a write without an idempotency key of its own; `hearing`
+/// receives a model's reply while it is streamed.
 fn making(
     equipment: &Equipment,
     attempt: &Attempt,

@@ -1,9 +1,10 @@
-//! The wall clock, and the only place where the run looks at it: for the times of records, for guests that ask, and
-//! for the name of a new run, and for how long commits take. Limits on time are the sandbox's.
+//! The wall clock. The run reads it only here: for the times of records, for guests that ask for
+//! the time, for the name of a new run, and to measure how long commits take. The sandbox enforces
+//! time limits.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// Milliseconds since 1970.
+/// Returns the milliseconds since 1970.
 pub(crate) fn now_ms() -> i64 {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -11,7 +12,7 @@ pub(crate) fn now_ms() -> i64 {
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// From where on something is timed.
+/// Returns the current instant, to measure a duration from.
 pub(super) fn stopwatch() -> Instant {
     Instant::now()
 }

@@ -1,5 +1,5 @@
-//! How attempts end: by themselves, by a limit, or because the run is stopped. Who ended while answers of weight are under
-//! way is kept open for a while.
+//! How attempts end: on their own, by a limit, or because the run is stopped. An attempt that ends
+//! while calls are in flight whose answers must not be lost is kept open for a while.
 
 use std::time::Duration;
 
@@ -13,21 +13,22 @@ use super::attempt::Ending;
 use super::{Arrived, Driver, DriverError};
 use crate::gateway::AttemptId;
 
-/// How long an attempt that has ended (it ran into a limit, or the run is being stopped) is kept open for answers that
-/// are paid for, or that say whether a write was made; and a run that ends, for a message that is being handed over. Most
-/// of what is under way arrives in that time, and an operator who waits for the end of a run still has patience.
+/// How long an attempt that has ended (by a limit, or because the run is stopped) is kept open for
+/// answers that are paid for or that tell whether a write was made, and how long the end of a run
+/// waits for a hand-over. Most pending answers arrive within this time, and an operator who waits
+/// for a run to stop is still patient.
 pub(super) const GRACE: Duration = Duration::from_secs(10);
 
 impl Driver {
-    /// An attempt has ended. It is kept open while answers of weight are under way: with one that is recorded nobody
-    /// has to pay twice, or to wonder whether something was done.
+    /// Handles the end of an attempt. It is kept open while calls that must be awaited are in
+    /// flight: a recorded answer need not be paid for twice, and leaves no doubt about a write.
     pub(super) fn ended(&mut self, ending: Ending) -> Result<(), DriverError> {
-        // One that asked a person is no longer among them.
+        // An attempt that asked a person has already been removed.
         let Some(attempt) = self.running(ending.attempt) else {
             return Ok(());
         };
         attempt.ended = Some(ending.result);
-        (attempt.files, attempt.blobs) = ending.files;
+        attempt.files = ending.files;
         attempt.flights.lighten();
         if !attempt.flights.is_heavy() {
             return self.conclude(ending.attempt.role);
@@ -42,7 +43,8 @@ impl Driver {
         Ok(())
     }
 
-    /// An attempt was kept open long enough, if it still is. An answer that is there already is not given up.
+    /// Concludes an attempt whose grace period is over, if it is still open. Answers that are ready
+    /// are recorded first.
     pub(super) fn overdue(&mut self, attempt: AttemptId) -> Result<(), DriverError> {
         while let Some(served) = self.flights.next().now_or_never().flatten() {
             self.served(served)?;
@@ -53,7 +55,7 @@ impl Driver {
         }
     }
 
-    /// Records the end of an attempt. What is still under way is given up.
+    /// Records the end of an attempt. Its calls in flight are abandoned.
     pub(super) fn conclude(&mut self, role: RoleId) -> Result<(), DriverError> {
         let Some(attempt) = self.attempts.remove(&role) else {
             return Ok(());
@@ -90,12 +92,12 @@ impl Driver {
                         writes,
                     })?;
                 }
-                if !attempt.files.is_empty() {
-                    self.journal.keep(attempt.blobs);
+                if !attempt.files.changes.is_empty() {
+                    self.journal.keep(attempt.files.blobs);
                     self.journal.stage(Event::FilesWritten {
                         role,
                         work: *work,
-                        files: attempt.files,
+                        files: attempt.files.changes,
                     })?;
                 }
             }
@@ -104,13 +106,13 @@ impl Driver {
         self.journal.stage(event)
     }
 
-    /// Ends all attempts and saves.
+    /// Ends all attempts and saves the state.
     pub(super) async fn interrupt(&mut self) -> Result<Status, DriverError> {
-        // Dropping the futures ends the attempts, wherever they run.
+        // Dropping the futures ends the attempts, on whichever thread they run.
         self.arrivals = FuturesUnordered::new();
-        self.attempts
-            .values_mut()
-            .for_each(|attempt| attempt.flights.lighten());
+        for attempt in self.attempts.values_mut() {
+            attempt.flights.lighten();
+        }
         if self
             .attempts
             .values()
@@ -124,7 +126,7 @@ impl Driver {
         for role in self.attempts.keys().copied().collect::<Vec<_>>() {
             self.conclude(role)?;
         }
-        // A file that cannot be put in its place keeps nothing else from being saved.
+        // A file that cannot be written must not keep anything else from being saved.
         let placed = self.place();
         self.journal
             .stage(self.journal.stepper().ended(Status::Interrupted))?;
@@ -132,7 +134,7 @@ impl Driver {
         placed.map(|()| Status::Interrupted)
     }
 
-    /// Waits for what is under way, here and outside, and with which something would be lost; but not for long.
+    /// Waits up to `GRACE` for calls and hand-overs that must not be lost.
     pub(super) async fn wait_for_answers(&mut self) -> Result<(), DriverError> {
         let mut enough = std::pin::pin!(tokio::time::sleep(GRACE));
         while self.is_heard_out()
@@ -143,15 +145,15 @@ impl Driver {
                 .any(|attempt| attempt.flights.is_heavy())
         {
             tokio::select! {
-                // Answers that are there already count, also where the time is over: there are only so many of them. What
-                // the outside says by itself may have no end.
+                // Answers that are ready count even after the time is over, because their number is
+                // bounded. What the external program sends may have no end.
                 biased;
                 Some(served) = self.flights.next() => self.served(served)?,
                 Some(handed) = self.handing.next() => self.handed(handed)?,
                 () = &mut enough => break,
                 incoming = self.outside.incoming(), if self.outside.is_listening() => self.heard(&incoming)?,
             }
-            // Who stops a run twice ends the process at once.
+            // A second signal to stop ends the process at once, so everything is flushed here.
             self.journal.flush()?;
         }
         Ok(())

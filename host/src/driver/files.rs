@@ -1,5 +1,5 @@
-//! Files: what an attempt that succeeded did to them is recorded with its success, and put in its place after that.
-//! How it saw them is decided here too.
+//! Files: the changes of a successful attempt are recorded together with its success, and written
+//! to their paths after that. This module also decides which file contents an attempt sees.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::gateway::Answer;
 use crate::sandbox::{Placed, View, is_seen_from};
 
 impl Driver {
-    /// How an attempt of a role sees files.
+    /// Returns how an attempt of this role sees files.
     pub(super) fn view(&self, role: RoleId) -> Arc<View> {
         let base = self.equipment.directories.base().to_path_buf();
         let files = self
@@ -26,20 +26,20 @@ impl Driver {
         })
     }
 
-    /// The bytes of a file that is kept.
+    /// Returns the content of a stored file.
     pub(super) fn file(&self, digest: &strata_core::id::Digest) -> Result<Answer, DriverError> {
         Ok(Answer::File(self.journal.records().blob(digest)?))
     }
 
-    /// Puts files in their places: durable as they are, they get there sooner or later, and getting there twice does no
-    /// harm. While an attempt of another role runs that could see it happen, they wait: it shall see the same whoever
-    /// is faster.
+    /// Writes recorded files to their paths. Since they are durable, this can be repeated until it
+    /// succeeds. A file waits while an attempt of another role is running that could see the
+    /// change, so that what the attempt sees does not depend on timing.
     pub(super) fn place(&mut self) -> Result<(), DriverError> {
         let pending = &self.journal.env().files.pending;
         let watched = pending
             .iter()
             .position(|placement| self.is_watched(&placement.path));
-        // Only of these: many others may wait for long, and this is looked at whenever something happens.
+        // Copies only these: many others may be waiting, and this runs after every event.
         let pending = pending[..watched.unwrap_or(pending.len())].to_vec();
         if pending.is_empty() {
             return Ok(());
@@ -47,27 +47,9 @@ impl Driver {
         self.journal.flush()?;
         let (mut count, mut aside, mut failed) = (0, Vec::new(), Ok(()));
         for row in in_rows(&pending) {
-            failed = row.iter().try_for_each(|placement| {
-                match self.put(placement)? {
-                    Placed::There => {}
-                    Placed::Aside(name) => aside.push((placement.path.clone(), name)),
-                    Placed::NotGranted => tracing::warn!(
-                        "`{}` is not put in its place: no action is granted to write there any more",
-                        placement.path
-                    ),
-                    Placed::NoName => tracing::warn!(
-                        "`{}` is not put in its place: the file system there takes no such name",
-                        placement.path
-                    ),
-                    Placed::Missing => tracing::warn!(
-                        "`{}` is not put in its place: its bytes were not brought along when the team was moved",
-                        placement.path
-                    ),
-                }
-                Ok(())
-            });
+            failed = self.place_row(&row, &mut aside);
             if failed.is_err() {
-                // Those of this row that are in their places are put there once more.
+                // The files of this batch that were written are written again later.
                 break;
             }
             count += row.len() as u32;
@@ -75,12 +57,40 @@ impl Driver {
         if count > 0 {
             self.journal.stage(Event::FilesPlaced { count, aside })?;
         } else {
-            // No event will tell of these: the files in whose place they were are found there next time.
-            aside.iter().for_each(|(path, name)| {
-                tracing::warn!("`{path}` was changed by somebody; kept as `{name}`")
-            });
+            // No event records these names; the replaced files are found again next time.
+            for (path, name) in &aside {
+                tracing::warn!("`{path}` was changed by somebody; kept as `{name}`");
+            }
         }
         failed
+    }
+
+    /// Writes the files of a batch, and adds the path and new name of each foreign file that was in
+    /// the way to `aside`.
+    fn place_row(
+        &self,
+        row: &[&Placement],
+        aside: &mut Vec<(String, String)>,
+    ) -> Result<(), DriverError> {
+        for placement in row {
+            match self.put(placement)? {
+                Placed::There => {}
+                Placed::Aside(name) => aside.push((placement.path.clone(), name)),
+                Placed::NotGranted => tracing::warn!(
+                    "`{}` is not put in its place: no action is granted to write there any more",
+                    placement.path
+                ),
+                Placed::NoName => tracing::warn!(
+                    "`{}` is not put in its place: the file system there takes no such name",
+                    placement.path
+                ),
+                Placed::Missing => tracing::warn!(
+                    "`{}` is not put in its place: its bytes were not brought along when the team was moved",
+                    placement.path
+                ),
+            }
+        }
+        Ok(())
     }
 
     fn put(&self, placement: &Placement) -> Result<Placed, DriverError> {
@@ -96,7 +106,8 @@ impl Driver {
             .place(placement, bytes.as_deref(), known)?)
     }
 
-    /// Whether a running attempt could see what lies at a path, and not because its own role decided it.
+    /// Returns whether a running attempt of a role that has no change of its own at a path could
+    /// see what is there.
     fn is_watched(&self, path: &str) -> bool {
         let env = self.journal.env();
         let mut running = self.attempts.values();
@@ -112,13 +123,14 @@ impl Driver {
     }
 }
 
-/// What is to be put in place, in an order in which it can be: of paths that were recorded in theirs, what is to be gone
-/// goes first, and what lies in a directory before it. Paths that come again, or in another order, are a row of their own.
+/// Groups pending placements into batches, each in an order in which it can be carried out:
+/// removals first, the contents of a directory before the directory. A new batch starts where a
+/// path is repeated or out of order.
 fn in_rows(pending: &[Placement]) -> impl Iterator<Item = Vec<&Placement>> {
     pending.chunk_by(|a, b| a.path < b.path).map(|row| {
-        let (gone, there): (Vec<_>, Vec<_>) = row
+        let (gone, there) = row
             .iter()
-            .partition(|placement| placement.content == Content::Absent);
+            .partition::<Vec<_>, _>(|placement| placement.content == Content::Absent);
         gone.into_iter().rev().chain(there).collect()
     })
 }
@@ -157,7 +169,7 @@ mod tests {
             &[&["d/a/b", "d/a", "d", "e"]],
         );
         check(&["d", "-d/x"], &[&["d/x", "d"]]);
-        // A path that comes again comes in its turn.
+        // A repeated path starts a new batch.
         check(&["d", "d/x", "-d", "-d/x"], &[&["d", "d/x"], &["d/x", "d"]]);
         check(&["-d/x", "-d"], &[&["d/x"], &["d"]]);
     }

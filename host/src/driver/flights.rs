@@ -1,4 +1,4 @@
-//! Calls under way on behalf of one attempt, and the answers that it waits for.
+//! The calls in flight on behalf of one attempt, and the answers that it waits for.
 
 use std::collections::VecDeque;
 
@@ -11,32 +11,32 @@ use crate::gateway::{Allowance, Answer, HostError, HostErrorKind, of_recorded};
 use crate::services::http;
 use crate::services::llm::{self, Departure, Tokens};
 
-/// What a guest is told of a call: the answer as it is recorded, or why there is none.
+/// The answer to a call as it is recorded, or why there is none.
 pub(super) type Given = Result<Json, HostError>;
 
-/// Calls that a guest makes together.
+/// Calls that a guest makes at once.
 pub(super) struct Batch {
     pub(super) kind: HostCallKind,
-    /// In the order of the calls; none where the answer is under way, or the call waits.
+    /// The answers, in the order of the calls; `None` if the call is in flight or waits.
     pub(super) answers: Vec<Option<Given>>,
-    /// Those that are yet to be made, once there is enough to spend.
+    /// Calls that are made as soon as the budget allows it.
     pub(super) waiting: VecDeque<Waiting>,
-    /// What those under way may bring.
+    /// How many bytes the answers may still have.
     pub(super) allowance: Allowance,
     pub(super) reply: oneshot::Sender<Answer>,
 }
 
-/// A call to a model that is yet to be made.
+/// A call to a model that has not been made yet.
 pub(super) struct Waiting {
-    /// Its place among those that are made together.
+    /// Its index in the batch.
     pub(super) nth: usize,
-    /// What it is called in the record.
+    /// The name of the request in the record.
     pub(super) request: String,
     pub(super) call: llm::Request,
 }
 
 impl Batch {
-    /// Whether some of them are away from the host.
+    /// Returns whether calls of this batch are in flight.
     pub(super) fn is_away(&self) -> bool {
         self.answers
             .iter()
@@ -45,20 +45,20 @@ impl Batch {
             > self.waiting.len()
     }
 
-    /// Whether all answers are there.
+    /// Returns whether every call has an answer.
     pub(super) fn is_complete(&self) -> bool {
         self.answers.iter().all(Option::is_some)
     }
 
-    /// Sees to it that what is recorded counts with what is under way.
+    /// Counts the recorded answers against the allowance.
     pub(super) fn use_up(&self) {
         for recorded in self.answers.iter().flatten().flatten() {
-            // Where it was too much already, nothing more is taken.
+            // An error means that the allowance is used up already.
             let _ = self.allowance.take(of_recorded(self.kind, recorded));
         }
     }
 
-    /// Tells the guest. What is recorded and what was just made is told in the same way.
+    /// Sends the answers to the guest. Recorded and new answers are converted in the same way.
     pub(super) fn answer(self) {
         let answer = match self.kind {
             HostCallKind::Http => {
@@ -68,7 +68,7 @@ impl Batch {
                 serde_json::from_value(json.value()).map_err(|error| error.to_string())
             })),
         };
-        // A guest that is gone does not listen any more; that is no error.
+        // It is no error if the guest is gone.
         let _ = self.reply.send(answer);
     }
 }
@@ -97,20 +97,20 @@ fn told<T>(
     answers.into_iter().map(one).collect()
 }
 
-/// How a call was given up.
+/// Why a call was abandoned.
 pub(super) enum GivenUp {
-    /// While it waited for its turn: nothing is away from the host. So much was used up before.
+    /// It was not sent, and nothing is in flight. The tokens were used by earlier tries.
     Unsent(Tokens),
-    /// It may have been made, and nobody hears of it.
+    /// It may have been made, and its answer is lost.
     Unheard,
 }
 
-/// Nothing is ever sent: it changes when the other end is gone.
+/// Waits until the sender is dropped. No value is ever sent.
 async fn gone(mut held: watch::Receiver<()>) {
-    drop(held.changed().await);
+    let _ = held.changed().await;
 }
 
-/// Calls under way. They are given up when the end that is held here is dropped.
+/// The calls in flight of one attempt. Dropping a sender abandons the calls that hold its receiver.
 pub(super) struct Flights {
     light: Option<watch::Sender<()>>,
     heavy: watch::Sender<()>,
@@ -126,8 +126,8 @@ impl Flights {
         }
     }
 
-    /// A call is made. The future ends when it is to be given up: one of weight only while it is not away, or when nobody
-    /// waits for it any more.
+    /// Counts a call that is made. The returned future completes when the call must be abandoned: a
+    /// call that must be awaited only while it has not been sent, or when the attempt is gone.
     pub(super) fn take_off(
         &mut self,
         weight: Weight,
@@ -153,24 +153,25 @@ impl Flights {
         }
     }
 
-    /// A call came back.
+    /// Counts a call that has returned.
     pub(super) fn land(&mut self, weight: Weight) {
         if weight == Weight::Heavy {
             self.heavy_count -= 1;
         }
     }
 
-    /// Gives up those with which nothing is lost: also of weight, while they wait for their turn.
+    /// Abandons calls whose answers may be lost, and those that have not been sent yet.
     pub(super) fn lighten(&mut self) {
         self.light = None;
     }
 
-    /// Whether that was done: the attempt has ended or is being stopped, and nothing more leaves.
+    /// Returns whether `lighten` was called: the attempt has ended or is being stopped, and no
+    /// further call may be made.
     pub(super) fn are_last(&self) -> bool {
         self.light.is_none()
     }
 
-    /// Whether answers of weight are under way.
+    /// Returns whether calls are in flight whose answers must not be lost.
     pub(super) fn is_heavy(&self) -> bool {
         self.heavy_count > 0
     }

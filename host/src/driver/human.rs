@@ -1,4 +1,5 @@
-//! People: an attempt that asks one ends, and its request is open until it is answered or its time is over.
+//! Requests to people: an attempt that asks a person ends, and its request stays open until it is
+//! answered or expires.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use super::{Arrived, Driver, DriverError};
 use crate::gateway::Answer;
 use crate::services::human::Question;
 
-/// The time of a request is over.
+/// A request has reached its time limit.
 pub(super) struct Over {
     role: RoleId,
     request: RequestId,
@@ -51,7 +52,7 @@ impl Driver {
             return Ok(());
         }
         let stepper = self.journal.stepper();
-        // The sandbox has checked it; to do so again would hold up everybody.
+        // The sandbox has validated the question; validating it again here would block the driver.
         let request = stepper
             .request_id(role, before)
             .and_then(|id| question.request(id, now_ms()).ok());
@@ -63,13 +64,14 @@ impl Driver {
         };
         self.journal.stage(event)?;
         self.await_end(role, &request);
-        // With nobody left to answer it, the attempt ends and gives back what it held; how does not matter any more.
+        // Removing the attempt and dropping the reply channel ends the guest and releases its
+        // resources. Its result is ignored.
         self.attempts.remove(&role);
         drop(reply);
         Ok(())
     }
 
-    /// Sees to it that every open request ends in time.
+    /// Starts a timer for each open request that has a time limit.
     pub(super) fn await_ends(&mut self) {
         let open: Vec<_> = self
             .journal
@@ -77,8 +79,9 @@ impl Driver {
             .requests()
             .map(|(role, request)| (role, request.clone()))
             .collect();
-        open.iter()
-            .for_each(|(role, request)| self.await_end(*role, request));
+        for (role, request) in &open {
+            self.await_end(*role, request);
+        }
     }
 
     fn await_end(&mut self, role: RoleId, request: &Request) {
@@ -96,7 +99,7 @@ impl Driver {
         }));
     }
 
-    /// Ends a request whose time is over, if nobody answered it.
+    /// Ends a request that has expired, unless it was answered.
     pub(super) fn over(&mut self, over: Over) -> Result<(), DriverError> {
         let open = self
             .journal
@@ -107,7 +110,7 @@ impl Driver {
             return Ok(());
         };
         if !request.is_over(now_ms()) {
-            // The clock was set back, or this was the end of an earlier request with that name.
+            // The clock was set back, or this timer belongs to an earlier request with the same id.
             self.await_end(role, &request);
             return Ok(());
         }

@@ -1,7 +1,8 @@
-//! The journal: the stepper and the store, moved together.
+//! The journal keeps the stepper and the store in step.
 //!
-//! An event is staged (applied to the stepper, put aside for the store) and takes effect in the world only after the
-//! flush that makes it durable: no line is told and no attempt is started before. A failed flush ends the run.
+//! An event is staged (applied to the stepper and queued for the store) and takes effect outside
+//! only after the flush that makes it durable: no public line is emitted and no attempt is started
+//! before. A failed flush ends the run.
 
 use std::sync::Arc;
 
@@ -19,28 +20,29 @@ use crate::metrics::Metrics;
 use crate::narrator::{Narrator, count};
 use crate::store::{Durability, Record, Store, team_json};
 
-/// The stepper and the store, moved together.
+/// The stepper and the store, advanced together.
 pub struct Journal {
     stepper: Stepper,
     store: Box<dyn Store>,
     narrator: Narrator,
     on_line: OnLine,
-    /// What an event that others depend on must survive.
+    /// The durability of events that others depend on.
     durability: Durability,
-    /// How many checkpoints can be gone back to, beside the first; none for all.
+    /// How many checkpoints besides the first remain loadable; `None` for all.
     keep: Option<u32>,
     next_line: u64,
     staged: Vec<Record>,
-    /// The bytes of files that staged events name.
+    /// The contents of files that staged events name.
     blobs: Blobs,
     spans: Spans,
     metrics: Option<Arc<Metrics>>,
-    /// What was recorded before the team goes, for who begins to count then; none once it has gone.
+    /// Records from before the start of the run, for metrics that are attached later; `None` once
+    /// the run has started.
     opening: Option<Vec<Record>>,
 }
 
 impl Journal {
-    /// A journal that goes on with the line `next_line`.
+    /// Creates a journal whose next public line has the number `next_line`.
     pub fn new(
         stepper: Stepper,
         store: Box<dyn Store>,
@@ -64,61 +66,61 @@ impl Journal {
         }
     }
 
-    /// Tells `on_line` from now on what happens, after it is durable.
+    /// Sets the listener that receives public lines after they are durable.
     pub fn on_line(mut self, on_line: OnLine) -> Self {
         self.on_line = on_line;
         self
     }
 
-    /// Forgets checkpoints from now on, but for the first and the newest `keep`.
+    /// Keeps only the first and the newest `keep` checkpoints from now on; `None` keeps all.
     pub fn keep_checkpoints(mut self, keep: Option<u32>) -> Self {
         self.keep = keep;
         self
     }
 
-    /// Counts from now on, and from the beginning where the team has not gone yet.
+    /// Attaches metrics. They also count the records from before, if the run has not started yet.
     pub fn count_in(&mut self, metrics: Arc<Metrics>) {
         metrics.recorded(self.opening.as_deref().unwrap_or_default(), &self.stepper);
         self.metrics = Some(metrics);
     }
 
-    /// The number of the line that comes next.
+    /// Returns the number of the next public line.
     pub(super) fn next_line(&self) -> u64 {
         self.next_line
     }
 
-    /// The spans of what is going on.
+    /// Returns the open tracing spans.
     pub(super) fn spans(&self) -> &Spans {
         &self.spans
     }
 
-    /// The team in motion.
+    /// Returns the stepper.
     pub fn stepper(&self) -> &Stepper {
         &self.stepper
     }
 
-    /// The state.
+    /// Returns the state of the team.
     pub fn env(&self) -> &Environment {
         self.stepper.env()
     }
 
-    /// The store.
+    /// Returns the store.
     pub fn store(&mut self) -> &mut dyn Store {
         self.store.as_mut()
     }
 
-    /// The store, to look things up.
+    /// Returns the store for reading.
     pub(super) fn records(&self) -> &dyn Store {
         self.store.as_ref()
     }
 
-    /// Writes `team.json`, as everything stands that was flushed.
+    /// Writes `team.json` with the state of everything that was flushed.
     pub fn save(&mut self) -> Result<(), DriverError> {
         self.project(Durability::Full)
     }
 
-    /// The same behind something that was recorded and flushed. That is done: who were told that it failed would do it
-    /// again. What cannot be written here, `team.db` has.
+    /// Writes `team.json` after something was recorded and flushed. A failure is only logged: a
+    /// caller that saw an error would repeat what has succeeded, and `team.db` has everything.
     pub fn save_if_possible(&mut self) {
         if let Err(error) = self.save() {
             tracing::warn!(
@@ -127,8 +129,8 @@ impl Journal {
         }
     }
 
-    /// Makes the beginning of a run durable: what is staged, and `team.json` as it stands then. That comes first, so that
-    /// the sync of the one is that of the other.
+    /// Makes the start of a run durable: what is staged, and the matching `team.json`. The file is
+    /// written first, so that the sync of the events also covers it.
     pub fn begin(&mut self) -> Result<(), DriverError> {
         self.project(Durability::Process)?;
         self.flush()
@@ -143,12 +145,13 @@ impl Journal {
         )?)
     }
 
-    /// The id of the message that came from outside under the same key as this one, if there is one.
+    /// Returns the id of the earlier external message with the same idempotency key, if there is
+    /// one.
     pub(super) fn came_before(&mut self, message: &Message) -> Option<&MessageId> {
         self.stepper.came_before(message)
     }
 
-    /// What a role remembers, newest `limit` of it, oldest of them first.
+    /// Returns the newest `limit` messages that a role remembers, oldest first.
     pub(super) fn remembered(
         &mut self,
         role: RoleId,
@@ -158,7 +161,7 @@ impl Journal {
         self.stepper.remembered(role, label, limit)
     }
 
-    /// Lets an event happen, to be made durable by the next `flush`.
+    /// Applies an event; the next `flush` makes it durable.
     pub fn stage(&mut self, event: Event) -> Result<(), DriverError> {
         self.spans.event(&event, &self.stepper);
         self.stepper.apply(&event)?;
@@ -174,22 +177,22 @@ impl Journal {
         Ok(())
     }
 
-    /// The team goes.
+    /// Notes that the run has started.
     pub(super) fn go(&mut self) {
         self.opening = None;
     }
 
-    /// Lets an event happen that was recorded before. It is not recorded here.
+    /// Applies an event that was recorded before, without recording it.
     pub(super) fn repeat(&mut self, event: &Event) -> Result<(), Illegal> {
         self.stepper.apply(event)
     }
 
-    /// Keeps the bytes of files, with the events that name them.
+    /// Adds the contents of files that a staged event names.
     pub(super) fn keep(&mut self, blobs: Blobs) {
         self.blobs.extend(blobs);
     }
 
-    /// Makes what is staged durable, in one transaction, then tells it.
+    /// Makes staged events durable in one transaction, then emits their public lines.
     pub fn flush(&mut self) -> Result<(), DriverError> {
         if self.staged.is_empty() {
             return Ok(());
@@ -208,7 +211,7 @@ impl Journal {
         if let (Some(metrics), Some(timed)) = (&self.metrics, timed) {
             metrics.committed(&self.staged, &self.stepper, timed.elapsed(), durability);
         }
-        // It is recorded, and is not staged any more.
+        // These events are recorded, so they are no longer staged.
         let mut recorded = std::mem::take(&mut self.staged);
         self.on_line.tell(&recorded, &mut self.narrator);
         let committed = |record: &Record| {
@@ -222,13 +225,14 @@ impl Journal {
             Some(opening) => opening.append(&mut recorded),
             None => recorded.clear(),
         }
-        // Its room is used again.
+        // Reuses the allocation.
         self.staged = recorded;
         Ok(())
     }
 
-    /// Saves the state where that makes a resume quicker, and after a commit forgets checkpoints. Nothing depends on
-    /// either: a disk that has room for events only is no reason to end a run.
+    /// Saves a snapshot if it would make resuming faster, and forgets old checkpoints after a
+    /// commit. Failures are only logged, because nothing depends on either: a disk with space for
+    /// nothing but events is no reason to end the run.
     fn keep_house(&mut self, committed: bool) {
         if let (Some(keep), true) = (self.keep, committed)
             && let Err(error) = self.store.keep_checkpoints(keep)
@@ -245,8 +249,9 @@ impl Journal {
     }
 }
 
-/// Whether something that cannot be repeated for nothing depends on an event. What the stepper would decide again
-/// from the same state (steps, commits, starts) need only survive the process.
+/// Returns whether something depends on this event that cannot be repeated for free. Events that
+/// the stepper would decide again from the same state (steps, commits, starts) need only survive
+/// the process.
 fn must_last(event: &Event) -> bool {
     match event {
         Event::RunStarted { .. }

@@ -1,23 +1,23 @@
-//! Who is told what happens, after it is durable.
+//! The listener that is notified of public lines after they are durable.
 
 use crate::narrator::{Line, Narrator};
 use crate::store::Record;
 
-/// Receives public lines, after what they tell is durable.
+/// Receives public lines after they are durable.
 pub enum OnLine {
-    /// Every line.
+    /// Receives every line.
     Each(Box<dyn FnMut(&Line) + Send>),
-    /// The number of the newest line only: for who reads lines from the records, where the rest is.
+    /// Receives only the number of the newest line, for callers that read the lines from the store.
     Newest(Box<dyn FnMut(u64) + Send>),
 }
 
 impl OnLine {
-    /// Nobody is told.
+    /// Returns a listener that does nothing.
     pub(super) fn nobody() -> Self {
         Self::Newest(Box::new(|_| ()))
     }
 
-    /// Tells what was recorded.
+    /// Notifies the listener of recorded events.
     pub(super) fn tell(&mut self, records: &[Record], narrator: &mut Narrator) {
         match self {
             Self::Each(on_line) => {
@@ -29,7 +29,9 @@ impl OnLine {
                         "{:?} is counted wrong",
                         record.event
                     );
-                    lines.iter().for_each(&mut *on_line);
+                    for line in &lines {
+                        on_line(line);
+                    }
                 }
             }
             Self::Newest(on_newest) => {

@@ -1,15 +1,16 @@
-//! Equal requests of one attempt, told apart by which of them each is. They may be under way together, and their answers
-//! come in any order: each has a name of its own in the record, and so has what is held back for it, and its key if it is
-//! a write.
+//! Numbers equal requests of one attempt. They may be in flight at the same time, and their answers
+//! may arrive in any order, so each has a name of its own in the record. Reservations and the keys
+//! of writes use this name too.
 
 use std::collections::BTreeMap;
 
 use strata_core::event::{HostCall, HostCallKind, Outcome};
 
-/// What stands between the digest of a request and which of its equals it is.
+/// Separates the digest of a request from its number.
 const NTH: char = '#';
 
-/// What the `nth` request with a digest is called in the record. The first has the digest alone.
+/// Returns the name in the record of the `nth` request with this digest. The first is named by the
+/// digest alone.
 fn name(digest: &str, nth: u32) -> String {
     if nth == 0 {
         digest.to_owned()
@@ -18,7 +19,7 @@ fn name(digest: &str, nth: u32) -> String {
     }
 }
 
-/// Which of the requests with a digest has this name, if one has.
+/// Returns the number of the request with this name, if the name belongs to this digest.
 pub(super) fn number(name: &str, digest: &str) -> Option<u32> {
     match name.strip_prefix(digest)? {
         "" => Some(0),
@@ -26,33 +27,36 @@ pub(super) fn number(name: &str, digest: &str) -> Option<u32> {
     }
 }
 
-/// Whether a recorded call can be served again. One whose answer was lost has another record once that is settled.
+/// Returns whether a recorded call can be served again. A call whose answer was lost gets another
+/// record once its outcome is known.
 pub(super) fn is_answered(call: &HostCall) -> bool {
     call.outcome == Outcome::Answered
 }
 
-/// The requests that an attempt has made: by their digest, the number of the next. It only grows, so that no two of one
-/// attempt have one name.
+/// The next number for each digest among the requests of an attempt. Numbers only grow, so no two
+/// requests of an attempt have the same name.
 #[derive(Default)]
 pub(super) struct Occurrences {
     next: BTreeMap<String, u32>,
 }
 
-/// A request that is made now.
+/// A request with its number.
 pub(super) struct Occurrence {
-    /// Which of its equals it is.
+    /// Its number among equal requests.
     pub nth: u32,
-    /// What it is called in the record.
+    /// The name of the request in the record.
     pub name: String,
-    /// The record that answers it.
+    /// The recorded call that answers it.
     pub recorded: Option<HostCall>,
 }
 
 impl Occurrences {
-    /// Numbers a request, and takes the record that answers it out of what earlier attempts have left.
+    /// Numbers a request, and removes the record that answers it from `left`, the unserved records
+    /// of earlier attempts.
     pub(super) fn next(
         &mut self,
-        (kind, digest): (HostCallKind, &str),
+        kind: HostCallKind,
+        digest: &str,
         is_write: bool,
         left: &mut Vec<HostCall>,
     ) -> Occurrence {
@@ -63,10 +67,11 @@ impl Occurrences {
             left.iter()
                 .position(|call| call.kind == kind && call.request == name && is_answered(call))
         };
-        // Equal requests were not told apart from the beginning: all were called by the digest.
+        // Older records do not number equal requests: all are named by the digest.
         let mut found = place(&own).or_else(|| place(digest)).map(|at| (nth, at));
-        if found.is_none() && is_over(left, (kind, &own), is_write) {
-            // The guest tried it again then, and the answer it got is the answer to this.
+        if found.is_none() && is_over(left, kind, &own, is_write) {
+            // The guest repeated the failed request then, and the answer to the repetition answers
+            // this request.
             let rest = left
                 .iter()
                 .enumerate()
@@ -89,9 +94,9 @@ impl Occurrences {
     }
 }
 
-/// Whether a call failed, and is not still to be heard of: a write of which it is not known whether it took effect is
-/// made again under its own name.
-fn is_over(left: &[HostCall], (kind, name): (HostCallKind, &str), is_write: bool) -> bool {
+/// Returns whether the recorded call failed for good. A write with an unknown outcome is made again
+/// under its own name instead.
+fn is_over(left: &[HostCall], kind: HostCallKind, name: &str, is_write: bool) -> bool {
     let mut own = left
         .iter()
         .filter(|call| call.kind == kind && call.request == name)
@@ -108,27 +113,29 @@ mod tests {
 
     const KIND: HostCallKind = HostCallKind::Http;
 
-    /// A call of an earlier attempt, by its name, with what came of it.
-    fn call((name, outcome, answer): &(&str, Outcome, &str)) -> HostCall {
-        let response = Json::from(serde_json::json!(answer));
-        let (request, cost, outcome) = ((*name).to_owned(), Usd::ZERO, *outcome);
+    /// Returns a call of an earlier attempt with this name and outcome.
+    fn call(name: &str, outcome: Outcome, answer: &str) -> HostCall {
         HostCall {
             kind: KIND,
-            request,
-            response,
-            cost,
+            request: name.to_owned(),
+            response: Json::from(serde_json::json!(answer)),
+            cost: Usd::ZERO,
             tokens: 0,
             outcome,
             finish: None,
         }
     }
 
-    /// What requests with the digest `d` are called, and are served, one after the other.
+    /// Checks the names of successive requests with the digest `d`, and the records that answer
+    /// them.
     fn check(is_write: bool, left: &[(&str, Outcome, &str)], expected: &[(&str, Option<&str>)]) {
-        let mut left: Vec<HostCall> = left.iter().map(call).collect();
+        let mut left: Vec<HostCall> = left
+            .iter()
+            .map(|(name, outcome, answer)| call(name, *outcome, answer))
+            .collect();
         let mut made = Occurrences::default();
         for (name, served) in expected {
-            let next = made.next((KIND, "d"), is_write, &mut left);
+            let next = made.next(KIND, "d", is_write, &mut left);
             let answer = next
                 .recorded
                 .map(|call| call.response.value().as_str().unwrap().to_owned());
@@ -176,7 +183,7 @@ mod tests {
             &[("d", Some("yes")), ("d#3", None), ("d#4", None)],
         );
         check(false, &again(Unknown), &[("d", Some("yes")), ("d#3", None)]);
-        // It may have taken effect: it is made again, under its own key.
+        // The write may have taken effect: it is made again with its own key.
         check(true, &again(Unknown), &[("d", None), ("d#1", Some("yes"))]);
     }
 
@@ -188,7 +195,8 @@ mod tests {
             ("d#1", Failed, "no"),
             ("d#2", Answered, "yes"),
         ];
-        // The attempt after that was served one, and made two more, whose answers came in this order.
+        // The next attempt was served one answer and made two more calls, which were answered in
+        // this order.
         let second = [
             &first[..],
             &[("d#4", Answered, "Y"), ("d#3", Answered, "X")],
@@ -214,8 +222,8 @@ mod tests {
             &[("e", Answered, "e"), ("d2", Answered, "d2")],
             &[("d", None)],
         );
-        let mut left = vec![call(&("d", Answered, "web"))];
-        let next = Occurrences::default().next((HostCallKind::Llm, "d"), false, &mut left);
+        let mut left = vec![call("d", Answered, "web")];
+        let next = Occurrences::default().next(HostCallKind::Llm, "d", false, &mut left);
         assert!(next.recorded.is_none() && left.len() == 1);
         assert_eq!(
             ["d", "d#12", "de", "d#e"].map(|name| number(name, "d")),

@@ -1,4 +1,4 @@
-//! Orders: what a running team is told from outside of it, and the handle that carries them to its driver.
+//! Commands from outside to a running team, and the handle that sends them to its driver.
 
 use serde::{Deserialize, Serialize};
 use strata_core::event::Event;
@@ -9,11 +9,11 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{AnswerError, Answered, Driver, DriverError, Given, Journal, Motion, ReplyError};
 
-/// How many orders may wait for the driver. Who gives one waits for its answer, so this is the number of callers that
-/// are not held up, not a bound on what is accepted.
+/// How many commands may be queued. Each caller waits for its answer, so this is the number of
+/// callers that need not wait to send, not a limit on what is accepted.
 const QUEUE: usize = 64;
 
-/// Something asked of a running team.
+/// A command to a running team.
 #[derive(Debug)]
 pub(super) enum Order {
     /// Publish a message from outside.
@@ -21,12 +21,12 @@ pub(super) enum Order {
         message: Box<Message>,
         reply: oneshot::Sender<Result<Sent, Unserved>>,
     },
-    /// Record answers of people.
+    /// Record people's answers.
     Answer {
         given: Vec<Given>,
         reply: oneshot::Sender<Result<Result<Vec<Answered>, AnswerError>, Unserved>>,
     },
-    /// Tell how the team stands.
+    /// Return a copy of the team and its state.
     Look {
         reply: oneshot::Sender<Box<Stepper>>,
     },
@@ -37,7 +37,7 @@ pub(super) enum Order {
 }
 
 impl Order {
-    /// Whether nobody waits for its answer any more.
+    /// Returns whether the caller is gone.
     fn is_given_up(&self) -> bool {
         match self {
             Self::Send { reply, .. } => reply.is_closed(),
@@ -51,25 +51,26 @@ impl Order {
 /// What became of a message from outside. It is durable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sent {
-    /// The id that the environment gave it.
+    /// The id that the environment assigned.
     pub id: String,
-    /// The roles in whose mailboxes it is.
+    /// The roles whose mailboxes received it.
     pub to: Vec<String>,
-    /// Names that stand for nobody.
+    /// Names in its recipients that denote nobody.
     pub dead: Vec<String>,
-    /// Whether it had come before, under the same idempotency key, and was not published again. Where it went then is
-    /// not told.
+    /// Whether it is a repetition, by its idempotency key, and was not published again. The
+    /// recipients of the first time are not listed.
     #[serde(default)]
     pub known: bool,
 }
 
 impl Sent {
-    /// Whether it reached nobody, and names nobody either. Neither joins nor the outside take what comes from outside.
+    /// Returns whether it reached nobody and named no unknown recipient. Joins and the external
+    /// program do not receive messages from outside.
     pub fn is_unheard(&self) -> bool {
         self.to.is_empty() && self.dead.is_empty() && !self.known
     }
 
-    /// What the recording of a message says; none for another event.
+    /// Returns the receipt for the recording of a message; `None` for other events.
     fn of(event: &Event, stepper: &Stepper) -> Option<Self> {
         let Event::MessageSent { routed, .. } = event else {
             return None;
@@ -86,7 +87,8 @@ impl Sent {
 }
 
 impl Journal {
-    /// Publishes a message from outside, unless it has come before. It is durable with the next flush.
+    /// Publishes a message from outside, unless it is a repetition. The next flush makes it
+    /// durable.
     pub(crate) fn take_in(&mut self, message: Message) -> Result<Sent, DriverError> {
         if let Some(id) = self.came_before(&message) {
             return Ok(Sent {
@@ -103,18 +105,19 @@ impl Journal {
     }
 }
 
-/// Carries orders to one run of a driver. Cheap to clone; it outlives the run, and then says that nobody listens any
-/// more.
+/// Sends commands to one run of a driver. Cheap to clone. A handle may outlive the run; its
+/// commands then fail with `Unserved::Ended`.
 #[derive(Clone, Debug)]
 pub struct Orders(mpsc::Sender<Order>);
 
-/// Why an order has no answer.
+/// Why a command has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unserved {
-    /// The run has ended, or ended before it came to the order, which was certainly not carried out.
+    /// The run has ended before the command was carried out.
     #[error("the team does not run any more")]
     Ended,
-    /// It could not be saved, which ended the run. It may be there all the same when the team is taken up again.
+    /// The change could not be saved, which ended the run. It may still be there when the team is
+    /// resumed.
     #[error("{0}; whether it was saved all the same shows when the team is resumed")]
     Unsaved(String),
 }
@@ -125,8 +128,8 @@ impl Orders {
         (Self(send), receive)
     }
 
-    /// Publishes a message from outside, unless it has come before under the same idempotency key, and says where it
-    /// went. It is durable when this returns. Its id is given by the environment.
+    /// Publishes a message from outside, unless it is a repetition by its idempotency key, and
+    /// returns where it went. It is durable when this returns. The environment assigns its id.
     pub async fn send(&self, message: Message) -> Result<Sent, Unserved> {
         self.give(|reply| Order::Send {
             message: Box::new(message),
@@ -135,7 +138,8 @@ impl Orders {
         .await?
     }
 
-    /// Records answers of people: all of them, or none. They are durable when this returns, and whoever asked goes on.
+    /// Records people's answers: all of them, or none. They are durable when this returns, and the
+    /// roles that asked continue.
     pub async fn answer(
         &self,
         given: Vec<Given>,
@@ -143,17 +147,17 @@ impl Orders {
         self.give(|reply| Order::Answer { given, reply }).await?
     }
 
-    /// How the team stands: its definition and all of its state, of which everything is durable.
+    /// Returns a copy of the team's definition and state, all of which is durable.
     pub async fn look(&self) -> Result<Box<Stepper>, Unserved> {
         self.give(|reply| Order::Look { reply }).await
     }
 
-    /// Writes `team.json` as the team stands now. That it cannot be written concerns nobody else.
+    /// Writes `team.json` with the current state. The inner error does not affect the run.
     pub async fn save(&self) -> Result<Result<(), DriverError>, Unserved> {
         self.give(|reply| Order::Save { reply }).await
     }
 
-    /// Gives an order, and waits for its answer.
+    /// Sends a command and waits for its answer.
     async fn give<T>(
         &self,
         order: impl FnOnce(oneshot::Sender<T>) -> Order,
@@ -168,35 +172,35 @@ impl Orders {
 }
 
 impl Driver {
-    /// Carries out orders while the team stands still, until one has changed something. Nothing is lost if that is given
-    /// up.
+    /// Carries out commands while the team is not running, until one has changed the state. Cancel
+    /// safe.
     pub async fn attend(&mut self) -> Result<(), DriverError> {
         let before = self.journal.next_line();
         while self.journal.next_line() == before {
-            // It never ends: this driver could give one itself.
+            // The channel never closes, because this driver holds a sender.
             if let Some(order) = self.orders.recv().await {
                 self.obey(order)?;
             }
         }
-        // Who spoke at the same time is not sent away.
+        // Commands that were sent at the same time are carried out too.
         while let Ok(order) = self.orders.try_recv() {
             self.obey(order)?;
         }
         Ok(())
     }
 
-    /// Whoever gave an order that was not carried out is told that nobody does any more.
+    /// Rejects queued commands: their callers get `Unserved::Ended`.
     pub(crate) fn turn_away(&mut self) {
         (self.give, self.orders) = Orders::channel();
     }
 
-    /// Carries out an order, unless who gave it is gone: he takes it for one that was not carried out, and may have
-    /// given it again.
+    /// Carries out a command, unless its caller is gone: the caller assumes that it was not carried
+    /// out and may have repeated it.
     pub(super) fn obey(&mut self, order: Order) -> Result<(), DriverError> {
         if order.is_given_up() {
             return Ok(());
         }
-        // What is told or saved is durable.
+        // Whatever a command returns or saves must be durable.
         self.journal.flush()?;
         match order {
             Order::Send { message, reply } => {
@@ -204,7 +208,8 @@ impl Driver {
                     .journal
                     .take_in(*message)
                     .and_then(|sent| self.journal.flush().map(|()| sent));
-                // Who is told that it was sent, and looks, finds somebody at work.
+                // A caller that checks the run state after this answer must see that work is in
+                // progress.
                 if sent.as_ref().is_ok_and(|sent| !sent.known) {
                     self.motion.send_replace(Motion::Busy);
                 }
@@ -233,7 +238,7 @@ impl Driver {
     }
 }
 
-/// Tells what came of an order, or why that is not known, which ends the run.
+/// Sends the result of a command to its caller. An error ends the run.
 fn serve<T>(
     reply: oneshot::Sender<Result<T, Unserved>>,
     came: Result<T, DriverError>,
@@ -242,7 +247,7 @@ fn serve<T>(
         Ok(came) => (Ok(came), Ok(())),
         Err(error) => (Err(Unserved::Unsaved(error.to_string())), Err(error)),
     };
-    // Who has gone away is not told.
+    // It is no error if the caller is gone.
     let _ = reply.send(told);
     run
 }

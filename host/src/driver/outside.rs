@@ -1,5 +1,5 @@
-//! What goes out of a team and what comes in: messages on their way out are handed over one by one, what the outside
-//! says is routed like any message.
+//! Exchange of messages with the external program of a team: outgoing messages are handed over one
+//! at a time, incoming ones are routed like any message.
 
 use futures_util::future::BoxFuture;
 use strata_core::event::{Event, Status};
@@ -11,37 +11,39 @@ use crate::excerpt::excerpt;
 use crate::services::external::{Bridge, Incoming, Letter, Tries};
 use crate::store::team_json;
 
-/// How much is shown of what nobody hears.
+/// The maximum length of the excerpt of an undelivered message, in characters.
 const SHOWN: usize = 60;
 
-/// The way out of a team.
+/// The connection of a team to its external program.
 pub(super) struct Outside {
     bridge: Option<Bridge>,
-    /// How long the end of the run waits for what is on its way; nothing more is handed over meanwhile.
+    /// Whether the end of the run waits for pending messages; nothing more is handed over
+    /// meanwhile.
     patience: Patience,
-    /// Which end of the run that is. There may be several: a message from outside wakes a team.
+    /// The end of the run that `patience` is about. There may be several, since a message from
+    /// outside wakes a team.
     end: End,
 }
 
-/// One of the ends that a run comes to.
+/// Identifies one of the ends that a run comes to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct End(u64);
 
-/// Whether the end of a run waits for the outside.
+/// Whether the end of a run waits for the external program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Patience {
-    /// It does not end yet.
+    /// The run is not about to end.
     Whole,
-    /// It waits.
+    /// The end waits.
     Tried,
-    /// It waited long enough.
+    /// The waiting time is over.
     Lost,
 }
 
-/// The end of a handing over.
+/// The result of handing over a message.
 pub(super) struct Handed {
     id: MessageId,
-    /// What came back, or why it failed.
+    /// The messages that came back, or why it failed.
     result: Result<Vec<String>, String>,
 }
 
@@ -54,34 +56,36 @@ impl Outside {
         }
     }
 
-    /// Whether something may come from outside by itself.
+    /// Returns whether the external program may send messages on its own.
     pub(super) fn is_listening(&self) -> bool {
         self.bridge.as_ref().is_some_and(Bridge::is_listening)
     }
 
-    /// Says that there is nothing more to hand over.
+    /// Tells the bridge that there is nothing more to hand over.
     pub(super) fn rest(&mut self) {
-        self.bridge.iter_mut().for_each(Bridge::rest);
+        if let Some(bridge) = &mut self.bridge {
+            bridge.rest();
+        }
     }
 
-    /// The run does not end yet, or has ended: nothing is waited for any more.
+    /// Notes that the run is not about to end, or has ended: nothing is waited for any more.
     pub(super) fn let_go(&mut self) {
         self.patience = Patience::Whole;
     }
 
-    /// What was waited for took long enough, at this end.
+    /// Ends the wait, if it is still for this end of the run.
     pub(super) fn lose_patience(&mut self, end: End) {
         if self.patience == Patience::Tried && self.end == end {
             self.patience = Patience::Lost;
         }
     }
 
-    /// Whether messages can be handed over now.
+    /// Returns whether messages can be handed over now.
     fn is_open(&self) -> bool {
         self.bridge.as_ref().is_none_or(Bridge::is_open)
     }
 
-    /// What comes next by itself.
+    /// Returns the next message that the external program sends on its own.
     pub(super) async fn incoming(&mut self) -> Incoming {
         match &mut self.bridge {
             Some(bridge) => bridge.incoming().await,
@@ -91,7 +95,8 @@ impl Outside {
 }
 
 impl Driver {
-    /// Lets the outside speak first where the run waits for messages: an idle team may have nothing to say to it.
+    /// Connects to the external program at once if the run waits for messages, since an idle team
+    /// may have nothing to hand over that would connect it.
     pub(super) fn listen(&mut self) {
         let bridge = self
             .outside
@@ -105,7 +110,7 @@ impl Driver {
         }
     }
 
-    /// Begins to hand over the next message on its way out, if there is one and nothing else has to happen before.
+    /// Starts to hand over the next outgoing message, if there is one and no hand-over is pending.
     pub(super) fn hand_over(&mut self) {
         let env = self.journal.env();
         let next = env
@@ -118,7 +123,8 @@ impl Driver {
         };
         let message = env.message(next.message);
         let id = message.id.clone();
-        // Ids are the same in every run; whoever knows repetitions by the key must not take another run's for one.
+        // Message ids are the same in every run, so the key includes the run; otherwise a service
+        // that detects repetitions would drop messages of other runs.
         let key = format!("{}/{}", env.lineage.key(&env.run.0), id.0);
         let letter = Letter {
             key,
@@ -142,15 +148,17 @@ impl Driver {
         }));
     }
 
-    /// Whether the end of a run waits for the outside: as long as it may say something that somebody is woken by, else a
-    /// while for what is on its way. That would be lost, or handed over once more.
+    /// Returns whether the end of the run waits for the external program: as long as it may send a
+    /// message that wakes a role, otherwise for a limited time for pending messages, which would be
+    /// lost or handed over twice.
     pub(super) fn outlasts(&mut self, status: Status) -> bool {
         let listening = self.is_heard_out();
         let wakes = listening && self.journal.stepper().can_be_woken(status);
         wakes || (listening || !self.handing.is_empty()) && self.has_patience()
     }
 
-    /// Whether the outside may still read what it was told, and say something. It is told that it hears no more for now.
+    /// Tells the external program that no more messages follow for now, and returns whether it may
+    /// still read the last ones and reply.
     pub(super) fn is_heard_out(&mut self) -> bool {
         let listening = self.outside.is_listening();
         if listening {
@@ -172,19 +180,22 @@ impl Driver {
         self.outside.patience == Patience::Tried
     }
 
-    /// Records that a message was handed over, with what came back for it.
+    /// Records that a message was handed over, and publishes the replies.
     pub(super) fn handed(&mut self, handed: Handed) -> Result<(), DriverError> {
         let Handed { id, result } = handed;
         match result {
             Ok(replies) => {
                 self.journal.stage(Event::HandedOver { id })?;
-                replies.iter().try_for_each(|reply| self.came_in(reply))
+                for reply in &replies {
+                    self.came_in(reply)?;
+                }
+                Ok(())
             }
             Err(why) => self.journal.stage(Event::HandOverFailed { id, why }),
         }
     }
 
-    /// Takes in what came from outside by itself.
+    /// Handles what the external program sent on its own.
     pub(super) fn heard(&mut self, incoming: &Incoming) -> Result<(), DriverError> {
         match incoming {
             Incoming::Message(text) => self.came_in(text),
@@ -201,7 +212,8 @@ impl Driver {
         }
     }
 
-    /// Publishes a message from outside. What is none is told to the operator: nobody else could mend it.
+    /// Publishes a message from outside. Text that is no message is only logged: nobody but the
+    /// operator can correct it.
     fn came_in(&mut self, text: &str) -> Result<(), DriverError> {
         match team_json::read_letter(text) {
             Ok(message) => {
@@ -222,7 +234,8 @@ impl Driver {
     }
 }
 
-/// Tells the operator of what came from outside and went nowhere: most likely it means something else than it says.
+/// Warns the operator of an incoming message that reached nobody, which is probably a mistake in
+/// its fields.
 fn warn_unheard(text: &str, cause: &str, is_empty: bool) {
     let why = match cause {
         "" => "it has no `cause_by`, and names nobody in `to`".to_owned(),

@@ -1,5 +1,5 @@
-//! What people reply: held against what is open, then recorded. What a reply has to look like is `services::human`'s,
-//! what it does the core's.
+//! People's answers: checked against the open requests, then recorded. `services::human` parses an
+//! answer, and the core applies it.
 
 use serde::{Deserialize, Serialize};
 use strata_core::environment::Environment;
@@ -12,7 +12,7 @@ use crate::narrator::rfc3339;
 use crate::services::human::{self, Refusal};
 use crate::suggest::meant;
 
-/// An answer as it is given: a JSON document, or a text where a text answers the question.
+/// An answer as it is given: a JSON document, or plain text if the question takes a text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Given {
     /// The request's id.
@@ -21,27 +21,27 @@ pub struct Given {
     pub text: String,
 }
 
-/// A request that has its answer, durably.
+/// A request that was answered, durably.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answered {
     /// The request's id.
     pub request: String,
-    /// Who asked.
+    /// The role that asked.
     pub role: String,
 }
 
-/// Why an answer is not taken. What it was for stays as it is.
+/// Why an answer is not accepted. The request is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
-    /// Nothing with this id is open.
+    /// No request with this id is open.
     #[error("there is no open request `{request}`{}{}", known(open), meant(request, open.iter().map(String::as_str)))]
     Unknown {
         /// The id.
         request: String,
-        /// What is open.
+        /// The open requests.
         open: Vec<String>,
     },
-    /// It is not open: not any more, or not yet.
+    /// The request is not open: it was answered already, or has not been asked yet.
     #[error(
         "request `{request}` is not open: it was answered already, or was not asked yet{}",
         known(open)
@@ -49,21 +49,21 @@ pub enum AnswerError {
     Before {
         /// The id.
         request: String,
-        /// What is open.
+        /// The open requests.
         open: Vec<String>,
     },
-    /// Several answers for one request were given at once.
+    /// Several answers were given for one request.
     #[error("request `{0}` is answered twice here; it takes one answer")]
     Twice(String),
-    /// It is too late.
+    /// The request has expired.
     #[error("the time to answer request `{request}` was over at {end}; resume without an answer")]
     Over {
         /// The id.
         request: String,
-        /// When it was over.
+        /// When it expired.
         end: String,
     },
-    /// It does not answer the question.
+    /// The answer does not fit the question.
     #[error("this does not answer request `{request}`, which stays open: {why}")]
     Wrong {
         /// The id.
@@ -93,7 +93,7 @@ fn known(open: &[String]) -> String {
 /// Why answers were not recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplyError {
-    /// One of them is not taken, and so none is.
+    /// One of them is not accepted, and therefore none is.
     #[error(transparent)]
     Refused(#[from] AnswerError),
     /// Nothing can be recorded.
@@ -101,10 +101,10 @@ pub enum ReplyError {
     Driver(#[from] DriverError),
 }
 
-/// What becomes of a role's request.
+/// The answer for the open request of a role.
 pub(crate) type Verdict = (RoleId, Answer);
 
-/// Holds answers against what is open.
+/// Checks answers against the open requests.
 pub(crate) fn judge(env: &Environment, given: &[Given]) -> Result<Vec<Verdict>, AnswerError> {
     let now_ms = now_ms();
     let mut verdicts: Vec<Verdict> = Vec::new();
@@ -139,7 +139,7 @@ pub(crate) fn judge(env: &Environment, given: &[Given]) -> Result<Vec<Verdict>, 
     Ok(verdicts)
 }
 
-/// The requests whose time is over.
+/// Returns the answers for all requests that have expired.
 pub(crate) fn lapsed(env: &Environment) -> Vec<Verdict> {
     let now_ms = now_ms();
     env.requests()
@@ -153,17 +153,20 @@ impl Journal {
     pub fn reply(&mut self, given: &[Given]) -> Result<Vec<Answered>, ReplyError> {
         let verdicts = judge(self.stepper().env(), given)?;
         let role = |id: &RoleId| self.stepper().team().role(*id).name.clone();
-        let answered = |(given, (id, _)): (&Given, &Verdict)| Answered {
-            request: given.request.clone(),
-            role: role(id),
-        };
-        let answered = given.iter().zip(&verdicts).map(answered).collect();
+        let answered = given
+            .iter()
+            .zip(&verdicts)
+            .map(|(given, (id, _))| Answered {
+                request: given.request.clone(),
+                role: role(id),
+            })
+            .collect();
         self.settle(verdicts)?;
         self.flush()?;
         Ok(answered)
     }
 
-    /// Lets requests have their answers, to be made durable by the next flush.
+    /// Records answers; the next flush makes them durable.
     pub(crate) fn settle(&mut self, verdicts: Vec<Verdict>) -> Result<(), DriverError> {
         for (role, answer) in verdicts {
             if let Some(event) = self.stepper().request_answered(role, answer) {
@@ -173,7 +176,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Lets a team that has halted go on, as a resume would that changes nothing.
+    /// Makes a halted team continue, like a resume that changes nothing.
     pub fn go_on(&mut self) -> Result<(), DriverError> {
         self.settle(lapsed(self.env()))?;
         let (budget, calls) = (self.env().budget, self.env().calls);

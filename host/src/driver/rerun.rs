@@ -1,5 +1,5 @@
-//! Attempts that were recorded, run again with the world left out: whatever leaves the host or differs from time to time
-//! is answered from the record, the rest from the state as it was. Nothing is recorded.
+//! Replays recorded attempts without the outside world: whatever left the host or depends on time
+//! is answered from the record, everything else from the state of that time. Nothing is recorded.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -21,61 +21,63 @@ use crate::gateway::{Allowance, Answer, Ask, HostError, HostErrorKind, Question,
 use crate::services::llm;
 use crate::store::{Durability, FIRST_LINE, MemoryStore, SavedDefinition, StoreError};
 
-/// A team whose recorded past is gone through once more.
+/// Replays the recorded attempts of a team.
 pub(crate) struct Rerun {
     driver: Driver,
     models: ModelsThen,
     files: FilesThen,
 }
 
-/// The files that were there.
+/// The files of the recorded run.
 pub(crate) struct FilesThen {
-    /// What lay at each path that some action changed, before the first did.
+    /// The content at each path that some action changed, before the first change.
     pub before: BTreeMap<String, Content>,
-    /// The bytes that are kept.
+    /// Looks up stored contents.
     pub blobs: Kept,
 }
 
-/// Finds the bytes with a digest.
+/// Returns the content with a digest, if it is stored.
 pub(crate) type Kept = Box<dyn Fn(&Digest) -> Result<Option<Arc<[u8]>>, StoreError>>;
 
-/// What is recorded of an attempt that is made again.
+/// What is recorded about an attempt that is replayed.
 #[derive(Default)]
 pub(crate) struct Recorded {
-    /// The calls it made.
+    /// The host calls it made.
     pub calls: Vec<HostCall>,
-    /// What it did to files.
+    /// Its changes to files.
     pub files: Vec<FileChange>,
-    /// Whether it ended because a call could not be paid.
+    /// Whether it was suspended because the budget was exhausted.
     pub suspended: bool,
 }
 
-/// The language models that the team had.
+/// The language models of the recorded run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ModelsThen {
-    /// None.
+    /// The team had no models.
     None,
-    /// Some, and perhaps one for requests that name none.
+    /// The team had models, with this default.
     Some(Option<String>),
 }
 
-/// How an attempt ended that was run again.
+/// The outcome of replaying an attempt.
 pub(crate) enum Again {
-    /// By itself: what would have been recorded, and what it did to files.
+    /// The attempt ended: the event that would have been recorded, and its changes to files.
     Ended(Box<Event>, Vec<FileChange>),
-    /// It asked a person, and no answer is recorded: a digest of what it asked, and the question.
+    /// The attempt asked a person, and no answer is recorded: the digest and the text of the
+    /// question.
     Asked { call: String, question: String },
-    /// It made a call that is not recorded.
+    /// The attempt made a call that is not recorded.
     Strayed { kind: HostCallKind, request: String },
-    /// It looked at a file whose bytes are not kept any more.
+    /// The attempt read a file whose content is not stored any more.
     FileGone,
-    /// The state it belongs to is not that of a running attempt.
+    /// The state is not that of a running attempt.
     Lost,
 }
 
 impl Recorded {
-    /// What came of the next call with this request. Equal ones were numbered as they were made, and recorded as they
-    /// were answered; at first all had one name, and were made one after the other.
+    /// Removes and returns the next recorded call with this digest. Equal calls are numbered in the
+    /// order in which they were made, and recorded in the order of their answers. Older records are
+    /// not numbered; their calls were made one after another.
     fn next(&mut self, kind: HostCallKind, digest: &str) -> Option<HostCall> {
         let equal = self
             .calls
@@ -88,14 +90,15 @@ impl Recorded {
 }
 
 impl Rerun {
-    /// Begins in the state of the stepper. The equipment's models, http and outside are not used.
+    /// Starts in the state of the stepper. The models, the HTTP client and the bridge of
+    /// `equipment` are not used.
     pub(crate) fn new(
         stepper: Stepper,
         equipment: Equipment,
         models: ModelsThen,
         files: FilesThen,
     ) -> Self {
-        // What is stored is never looked at.
+        // The definition is never read.
         let nothing = SavedDefinition {
             name: String::new(),
             base: "/".into(),
@@ -115,13 +118,13 @@ impl Rerun {
         self.driver.journal.stepper()
     }
 
-    /// Lets a recorded event happen.
+    /// Applies a recorded event.
     pub(crate) fn apply(&mut self, event: &Event) -> Result<(), Illegal> {
         self.driver.journal.repeat(event)
     }
 
-    /// Runs an attempt again, in the state in which it ended but for that end. Left in `recorded` are the calls that it
-    /// did not make.
+    /// Replays an attempt in the state just before its recorded end. Afterwards `recorded` has the
+    /// calls that the attempt did not make.
     pub(crate) async fn run(
         &mut self,
         call: Invocation,
@@ -140,14 +143,14 @@ impl Rerun {
                 }
                 ended = &mut ending => {
                     let event = self.stepper().call_ended(role, ended.result);
-                    let files = ended.files.0;
+                    let files = ended.files.changes;
                     return Ok(event.map_or(Again::Lost, |event| Again::Ended(Box::new(event), files)));
                 }
             }
         }
     }
 
-    /// What lay then at the paths that actions changed, before this attempt did.
+    /// Returns the contents at the paths that actions changed, before this attempt changed them.
     fn seen_by(&self, role: RoleId, changed: &[FileChange]) -> BTreeMap<String, Content> {
         let env = self.stepper().env();
         let mut seen = self.files.before.clone();
@@ -161,7 +164,7 @@ impl Rerun {
         seen
     }
 
-    /// Answers a question, unless the record does not know the answer.
+    /// Answers a request of the guest. Returns an outcome if the record has no answer.
     fn answer(
         &mut self,
         question: Question,
@@ -201,16 +204,16 @@ impl Rerun {
                 let requests = requests
                     .into_iter()
                     .map(|request| Outward::Complete(self.of_model(request)));
-                Ok(self.batch((role, HostCallKind::Llm), requests.collect(), reply, known))
+                Ok(self.batch(role, HostCallKind::Llm, requests.collect(), reply, known))
             }
             Ask::Fetch(requests) => {
                 let requests = requests.into_iter().map(Outward::Fetch).collect();
-                Ok(self.batch((role, HostCallKind::Http), requests, reply, known))
+                Ok(self.batch(role, HostCallKind::Http, requests, reply, known))
             }
             Ask::File(digest) => match (self.files.blobs)(&digest)? {
                 None => Ok(Some(Again::FileGone)),
                 bytes => {
-                    // A guest that is gone does not listen any more; that is no error.
+                    // It is no error if the guest is gone.
                     let _ = reply.send(Answer::File(bytes));
                     Ok(None)
                 }
@@ -237,10 +240,11 @@ impl Rerun {
         }
     }
 
-    /// Answers calls that were asked for together.
+    /// Answers a batch of calls.
     fn batch(
         &self,
-        (role, kind): (RoleId, HostCallKind),
+        role: RoleId,
+        kind: HostCallKind,
         calls: Vec<Outward>,
         reply: oneshot::Sender<Answer>,
         recorded: &mut Recorded,
@@ -250,7 +254,7 @@ impl Rerun {
             (recorded.next(kind, &request), request)
         });
         let found: Vec<(Option<HostCall>, String)> = found.collect();
-        // After the call that broke it off, an attempt that was suspended made no other.
+        // A suspended attempt made no call after the one that suspended it.
         let broke_off = recorded.suspended && recorded.calls.is_empty();
         let mut answers = Vec::new();
         for (call, request) in found {
@@ -274,7 +278,7 @@ impl Rerun {
         None
     }
 
-    /// Why a call was refused that is not recorded, if it was: then it never left the host.
+    /// Returns why an unrecorded call was refused, if it was: then it never left the host.
     fn refused(&self, role: RoleId, kind: HostCallKind) -> Option<HostError> {
         let stepper = self.stepper();
         let (team, env) = (stepper.team(), stepper.env());
@@ -282,7 +286,8 @@ impl Rerun {
         match self.models {
             _ if kind != HostCallKind::Llm => None,
             ModelsThen::None => Some(no_model()),
-            // What was used up then is used up now. That of others is of no account: there the attempt was suspended.
+            // The state has the same budgets as then. If the budget of others had been exhausted,
+            // the attempt would have been suspended.
             ModelsThen::Some(_) => env
                 .own_is_exhausted(team, (role, work))
                 .then(own_budget_used_up),
@@ -294,7 +299,7 @@ fn time(call: HostCall) -> Answer {
     Answer::Time(call.response.value().as_f64().unwrap_or_default())
 }
 
-/// Answers with what is recorded, or not at all.
+/// Answers from the record. Returns `Again::Strayed` if the call is not recorded.
 fn told(
     reply: oneshot::Sender<Answer>,
     kind: HostCallKind,
@@ -307,7 +312,7 @@ fn told(
         .position(|call| call.kind == kind && call.request == request)
     {
         Some(at) => {
-            // A guest that is gone does not listen any more; that is no error.
+            // It is no error if the guest is gone.
             let _ = reply.send(read(recorded.remove(at)));
             None
         }
@@ -318,7 +323,7 @@ fn told(
     }
 }
 
-/// The error that a call ended with.
+/// Returns the recorded error of a call.
 fn refusal(call: &HostCall) -> HostError {
     let unreadable =
         || HostError::new(HostErrorKind::Upstream, "the recorded error cannot be read");

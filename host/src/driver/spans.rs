@@ -1,8 +1,8 @@
-//! Spans for `tracing`: of the run, its steps, the activations in them, their attempts and host calls. Numbers are
-//! signed: what exports spans has texts for those that are not.
+//! Spans for `tracing`: of the run, its steps, their activations, attempts and host calls. Numbers
+//! are recorded as signed integers, because exporters turn unsigned ones into strings.
 //!
-//! They follow the events of the journal, so that they say what is recorded. Nobody depends on them: where nobody listens
-//! they cost a look at a flag each.
+//! Spans follow the events of the journal, so they agree with the record. Nothing depends on them;
+//! without a subscriber each costs one check of a flag.
 
 use std::collections::BTreeMap;
 
@@ -18,23 +18,23 @@ use crate::gateway::START;
 use crate::narrator::action_name;
 use crate::telemetry::{SPANS, of_run};
 
-/// The spans that are open.
+/// The open spans.
 #[derive(Default)]
 pub(super) struct Spans {
-    /// None where nobody listens.
+    /// `None` if there is no subscriber.
     run: Option<Span>,
     step: Option<Span>,
     roles: BTreeMap<RoleId, Open>,
 }
 
-/// What a role is at.
+/// The open spans of a role.
 struct Open {
     activation: Span,
     attempt: Option<Span>,
 }
 
 impl Open {
-    /// Its activation as part of a step.
+    /// Opens the span of an activation in a step.
     fn of(step: &Span, role: RoleId, stepper: &Stepper) -> Self {
         let (name, number) = (&stepper.team().role(role).name, stepper.env().step as i64);
         let activation =
@@ -47,7 +47,7 @@ impl Open {
 }
 
 impl Spans {
-    /// Takes in an event that is about to happen.
+    /// Opens and closes spans for an event that is about to be applied.
     pub(super) fn event(&mut self, event: &Event, stepper: &Stepper) {
         match event {
             Event::RunStarted { run, .. } => self.begin(run, stepper),
@@ -81,7 +81,7 @@ impl Spans {
         }
     }
 
-    /// The attempt that a role is at, in its span.
+    /// Runs the future of an attempt inside the span of its role.
     pub(super) fn around<T: 'static>(
         &self,
         role: RoleId,
@@ -93,7 +93,7 @@ impl Spans {
         }
     }
 
-    /// One of a host call that is about to be made.
+    /// Returns a span for a host call that is about to be made.
     pub(super) fn host_call(&self, role: RoleId, kind: HostCallKind, what: &str) -> Span {
         match self.roles.get(&role).and_then(|open| open.attempt.as_ref()) {
             Some(attempt) => call_span(attempt, kind, what, Source::Live),
@@ -114,7 +114,7 @@ impl Spans {
             ..Self::default()
         };
         if env.open {
-            // A step that was left open goes on without beginning again.
+            // An open step continues without a new `StepStarted` event.
             let roles: Vec<RoleId> = env.activations().map(|(role, _)| role).collect();
             self.step(env.step, &roles, stepper);
         }
@@ -151,7 +151,7 @@ impl Spans {
 
     fn attempt_begins(&mut self, role: RoleId, work: Work, attempt: u32, stepper: &Stepper) {
         let Some(step) = &self.step else { return };
-        // Who waited since an earlier step goes on in this one.
+        // A role that has waited since an earlier step continues in this one.
         let open = self
             .roles
             .entry(role)
@@ -182,7 +182,7 @@ impl Spans {
         }
     }
 
-    /// A call whose answer was there at once. Those that take their time have spans of their own.
+    /// Records a call that was answered at once. Calls that leave the host have spans of their own.
     fn called(&mut self, role: RoleId, call: &HostCall, source: Source, what: &str) {
         let leaves = matches!(call.kind, HostCallKind::Llm | HostCallKind::Http);
         let Some(attempt) = self.roles.get(&role).and_then(|open| open.attempt.as_ref()) else {
@@ -205,7 +205,7 @@ fn call_span(attempt: &Span, kind: HostCallKind, what: &str, source: Source) -> 
     )
 }
 
-/// Tells a call's span what became of it.
+/// Records the outcome of a call in its span.
 pub(super) fn answered(span: &Span, call: &HostCall) {
     span.record("outcome", call.outcome.name());
     span.record("cost_dollars", call.cost.dollars())
