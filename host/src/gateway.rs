@@ -1,8 +1,9 @@
-//! The one way from a guest to everything that is not its own instance.
+//! The only way from a guest to everything outside its own instance.
 //!
-//! A gateway belongs to one attempt. It carries each question to the driver, which owns the environment and the
-//! journal, and brings the answer back. What a guest does to its own attempt only (its emissions, its pending
-//! writes, its log) never comes here: the sandbox keeps it and hands it over when the call ends.
+//! A gateway belongs to one attempt. It sends each request to the driver, which owns the
+//! environment and the journal, and returns the answer. What a guest does within its attempt only
+//! (emissions, pending writes, log) does not pass through here: the sandbox keeps it and returns it
+//! when the call ends.
 
 mod allowance;
 mod size;
@@ -22,35 +23,36 @@ use crate::services::{http, human, llm};
 pub use allowance::Allowance;
 pub(crate) use size::{ITEM_BYTES, of_recorded, of_reply};
 
-/// How many questions may wait for the driver at once. A guest waits for its answer before it asks again, so this
-/// is the number of guests that can ask without being held up, not a bound on what is accepted.
+/// How many requests may be queued for the driver. A guest waits for an answer before its next
+/// request, so this is the number of guests that need not wait to send, not a limit on what is
+/// accepted.
 pub const QUEUE: usize = 64;
 
-/// How the moment at which WASI's clocks begin is told from other readings in the records. No guest asked for it as
-/// such, so it is not told as a call.
+/// Marks the reading of the clock at which WASI's clocks start in the record. No guest asked for
+/// this reading, so it is not reported as a call.
 pub const START: &str = "start";
 
 /// Why the host did not do what a guest asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostError {
-    /// What kind of refusal it is.
+    /// The kind of refusal.
     pub kind: HostErrorKind,
-    /// What was attempted, and a hint.
+    /// What was attempted, with a hint.
     pub message: String,
-    /// Why, where the host can advise on it. It is recorded, and becomes the cause of a fault if the guest fails because
-    /// of this error; guests do not see it.
+    /// The cause, if the host has advice about it. It is recorded, and becomes the cause of a fault
+    /// if the guest fails because of this error. Guests do not see it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<FaultCause>,
 }
 
-/// The kinds of refusal, as in the WIT but for the last.
+/// The kinds of refusal. All but the last are in the WIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HostErrorKind {
-    /// Not granted.
+    /// The guest has no grant for this.
     Denied,
-    /// The request makes no sense.
+    /// The request is malformed.
     Invalid,
-    /// There is no such thing.
+    /// The requested item does not exist.
     NotFound,
     /// The service failed.
     Upstream,
@@ -58,12 +60,13 @@ pub enum HostErrorKind {
     OutOfBudget,
     /// Nobody answered in time.
     Expired,
-    /// It is more than the guest may have. Recorded, and never told: the attempt ends.
+    /// The answer is larger than the guest may receive. It is recorded but never returned to the
+    /// guest: the attempt ends.
     BeyondLimit,
 }
 
 impl HostError {
-    /// An error of this kind.
+    /// Creates an error of this kind.
     pub fn new(kind: HostErrorKind, message: impl Into<String>) -> Self {
         let cause = (kind == HostErrorKind::Upstream).then_some(FaultCause::Service);
         Self {
@@ -82,54 +85,56 @@ impl HostError {
     }
 }
 
-/// What a guest asks the driver for.
+/// A request from a guest to the driver.
 #[derive(Clone, Debug)]
 pub enum Ask {
-    /// A value of a scope, with this attempt's own writes to that key applied.
+    /// The value of a key in a scope, with this attempt's own writes applied.
     Get {
-        /// `role` or a shared scope.
+        /// `role` or the name of a shared scope.
         scope: String,
         /// The key.
         key: String,
-        /// What this attempt saw there when it last looked, with its writes of before; none where it has not.
+        /// The value that this attempt read last, with its earlier writes applied; `None` if it has
+        /// not read the key.
         seen: Option<Option<Json>>,
-        /// The writes of this attempt to that key since.
+        /// The writes of this attempt to that key since then.
         pending: Vec<Write>,
     },
     /// The keys of a scope, sorted, with this attempt's own writes applied.
     Keys {
-        /// `role` or a shared scope.
+        /// `role` or the name of a shared scope.
         scope: String,
-        /// The writes of this attempt to that scope so far.
+        /// All writes of this attempt to that scope.
         pending: Vec<Write>,
     },
-    /// The role's newest messages, oldest of them first.
+    /// The role's newest messages, oldest first.
     Recent {
-        /// How many.
+        /// The maximum number of messages.
         limit: u32,
-        /// Only those with this label.
+        /// Return only messages with this label.
         label: Option<String>,
     },
-    /// Milliseconds since the epoch.
+    /// The current time in milliseconds since 1970.
     Now,
-    /// The same, for the moment at which the clocks of a guest that uses WASI begin.
+    /// The time at which the clocks of a guest that uses WASI start.
     Start,
     /// Random bytes.
     Random {
-        /// How many.
+        /// The number of bytes.
         length: u32,
     },
-    /// Replies of language models, all at once.
+    /// Replies of language models to several requests at once.
     Complete(Vec<llm::Request>),
-    /// An answer of a person. Where there is none yet the attempt ends here: nothing is answered.
+    /// The answer of a person. If there is none yet, the attempt ends and this request is not
+    /// answered.
     Person(human::Question),
-    /// HTTP exchanges, all at once. They were found to be granted.
+    /// Several HTTP exchanges at once. Their grants have been checked.
     Fetch(Vec<http::Request>),
-    /// The bytes of a file that is not what lies on the disk.
+    /// The content of a file that differs from the one on disk.
     File(Digest),
 }
 
-/// What the driver answers. Each question has its own kind of answer.
+/// An answer of the driver. Each kind of request has its own kind of answer.
 #[derive(Clone, Debug)]
 pub enum Answer {
     /// To `Get`.
@@ -148,12 +153,13 @@ pub enum Answer {
     Person(request::Answer),
     /// To `Fetch`, in the order of the requests.
     Responses(Vec<Result<http::Response, HostError>>),
-    /// To `File`; none where they are not kept.
+    /// To `File`; `None` if the content is not stored.
     File(Option<Arc<[u8]>>),
 }
 
 impl Answer {
-    /// Returns why the host refused what was asked; of several requests, the last that was refused.
+    /// Returns why the host refused the request; for several requests, the error of the last that
+    /// was refused.
     pub(crate) fn refusal(&self) -> Option<&HostError> {
         match self {
             Self::Value(result) => result.as_ref().err(),
@@ -172,29 +178,29 @@ impl Answer {
     }
 }
 
-/// An attempt of a driver, told from all others that the driver ever made.
+/// Identifies an attempt among all that the driver has made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttemptId {
-    /// Who is at work.
+    /// The role of the attempt.
     pub role: RoleId,
     /// How many attempts the driver made before.
     pub serial: u64,
 }
 
-/// A question on its way.
+/// A request on its way to the driver.
 #[derive(Debug)]
 pub struct Question {
     /// The attempt that asks.
     pub attempt: AttemptId,
-    /// What it asks.
+    /// What it asks for.
     pub ask: Ask,
-    /// What may be answered, where that comes from outside of the host.
+    /// The maximum size of an answer that comes from outside the host.
     pub allowance: Allowance,
-    /// Where the answer goes. A guest that is gone no longer listens.
+    /// Receives the answer. It is closed if the guest is gone.
     pub reply: oneshot::Sender<Answer>,
 }
 
-/// A guest's end of the way.
+/// The guest's end of the channel to the driver.
 #[derive(Clone, Debug)]
 pub struct Gateway {
     attempt: AttemptId,
@@ -202,17 +208,18 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// The gateway of an attempt.
+    /// Creates the gateway of an attempt.
     pub fn new(attempt: AttemptId, questions: mpsc::Sender<Question>) -> Self {
         Self { attempt, questions }
     }
 
-    /// Asks, and waits for the answer. None when the driver is gone: the attempt is about to be dropped.
+    /// Sends a request and waits for the answer. Returns `None` if the driver is gone, which means
+    /// that the attempt is about to be dropped.
     pub async fn ask(&self, ask: Ask) -> Option<Answer> {
         self.ask_within(ask, Allowance::unlimited()).await
     }
 
-    /// The same, for an answer of a size that is bounded.
+    /// Does the same with a limit on the size of the answer.
     pub async fn ask_within(&self, ask: Ask, allowance: Allowance) -> Option<Answer> {
         let (reply, answer) = oneshot::channel();
         let question = Question {

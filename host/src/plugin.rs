@@ -1,6 +1,7 @@
-//! A plugin: a component in its place in a team, with its configuration and with what it may do.
+//! A plugin: a component in a slot of a team, with its configuration and what it may do.
 //!
-//! Plain data. It is written in `manifest`, enforced in `sandbox`, printed by `check`.
+//! This is plain data. `manifest` creates it, `sandbox` enforces it, and the command `check` prints
+//! it.
 
 pub mod http;
 mod limits;
@@ -19,31 +20,33 @@ pub use limits::{Advice, Limit, Limits, Place, Reached, Unit};
 pub use meet::{Bounds, DirBound};
 pub use schema::Schema;
 
-/// A component's place in a team, filled.
+/// A component in a slot of a team.
 #[derive(Clone, Debug)]
 pub struct Plugin {
-    /// A `.wasm` file, a directory of source that is built first, or a script, as its ending tells. Absolute.
+    /// A `.wasm` file, a directory of source code that is built first, or a script, depending on
+    /// the file extension. The path is absolute.
     pub component: PathBuf,
     /// The SHA-256 that the component must have, in lower-case hex.
     pub pin: Option<String>,
-    /// The exported function that is called in place of the handler, of a component that may know nothing of the host.
+    /// The exported function to call instead of the handler. The component then need not use the
+    /// host's interfaces.
     pub function: Option<String>,
-    /// Handed to the component with each call.
+    /// Passed to the component with each call.
     pub config: Json,
-    /// What the output's data must look like.
+    /// The schema of the output's data.
     pub output_schema: Option<Schema>,
-    /// What it may use up.
+    /// The resources it may use.
     pub limits: Limits,
-    /// What to do about a limit that is reached.
+    /// The advice about limits that are reached.
     pub advice: Advice,
-    /// What it may touch.
+    /// What it may access.
     pub grants: Grants,
-    /// Where the variables are looked up that it may read.
+    /// Where the values of granted variables are looked up.
     pub variables: Variables,
 }
 
 impl Plugin {
-    /// A component under the default limits, with no configuration and nothing granted.
+    /// Creates a plugin with the default limits, no configuration and no grants.
     pub fn new(component: impl Into<PathBuf>) -> Self {
         Self {
             component: component.into(),
@@ -59,7 +62,7 @@ impl Plugin {
     }
 }
 
-/// What a plugin may touch. Empty by default: nothing.
+/// What a plugin may access. The default is nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grants {
     /// Language models.
@@ -70,12 +73,12 @@ pub struct Grants {
     pub env: Vec<String>,
     /// Hosts on the network.
     pub http: Vec<HttpGrant>,
-    /// Secrets that may be referred to, by name. Where they may be sent is in `http`.
+    /// Secrets that may be used, by name. `http` has the hosts to which they may be sent.
     pub secrets: Vec<String>,
 }
 
 impl Grants {
-    /// The names of all secrets that may be referred to.
+    /// Returns the names of all secrets that may be used.
     pub fn secrets(&self) -> impl Iterator<Item = &String> {
         self.secrets
             .iter()
@@ -83,19 +86,19 @@ impl Grants {
     }
 }
 
-/// The use of language models.
+/// A grant of language models.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LlmGrant {
-    /// Names of models; `*` stands for any run of characters.
+    /// Names of models; `*` matches any characters.
     pub models: Vec<String>,
-    /// The model that answers a request that names none. It has to be among them, too.
+    /// The model for requests that name none. It must match `models` too.
     pub default: Option<String>,
-    /// How many calls one attempt may make; none for no limit of its own.
+    /// How many calls one attempt may make; `None` if there is no limit besides `host_calls`.
     pub calls: Option<u32>,
 }
 
 impl LlmGrant {
-    /// Whether a model may be asked.
+    /// Returns whether a model may be used.
     pub fn has(&self, model: &str) -> bool {
         self.models
             .iter()
@@ -103,24 +106,24 @@ impl LlmGrant {
     }
 }
 
-/// The use of a directory.
+/// A grant of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirGrant {
-    /// Where it is on the host. Absolute.
+    /// The absolute path on the host.
     pub host: PathBuf,
-    /// What the guest calls it; begins with `/`.
+    /// The path for the guest, which starts with `/`.
     pub guest: String,
-    /// Whether the guest may write there. A writable directory is created when it is missing.
+    /// Whether the guest may write there. A writable directory is created if it is missing.
     pub access: Access,
-    /// The bytes of all files below it, beyond which nothing more is written; none for no limit of its own.
+    /// The maximum size of all files below it, in bytes; `None` for no limit.
     pub max_bytes: Option<u64>,
 }
 
-/// What may be done in a directory.
+/// What a guest may do in a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Only reading.
+    /// Read.
     Read,
-    /// Reading, writing, creating.
+    /// Read, write, create and remove.
     Write,
 }

@@ -1,6 +1,8 @@
-//! The sandbox: calls components, each attempt in a fresh store, and turns whatever happens into a value.
+//! The sandbox: calls components, each attempt in a fresh store, and returns every outcome as a
+//! value.
 //!
-//! Nothing outside this module sees wasmtime. What an attempt asks of the world goes through its `Gateway`.
+//! No other module uses wasmtime. Whatever an attempt requests from outside goes through its
+//! `Gateway`.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -42,26 +44,26 @@ mod plain;
 mod scripted;
 mod source;
 
-/// The sandbox cannot be set up on this machine.
+/// Why the sandbox cannot be set up on this machine.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
-    /// Components are compiled to machine code, which this process may not run.
+    /// Components are compiled to machine code, which this process is not allowed to execute.
     #[error("{NO_EXECUTABLE_MEMORY}; {EXECUTABLE_ADVICE}")]
     NoExecutableMemory,
-    /// Something else is missing.
+    /// Some other resource is missing.
     #[error("{0}")]
     Machine(String),
 }
 
-/// What is wrong where memory cannot be made executable.
+/// The problem if memory cannot be made executable.
 const NO_EXECUTABLE_MEMORY: &str =
     "this process may not make memory executable, and no component runs without that";
-/// What to do where memory cannot be made executable.
+/// The advice if memory cannot be made executable.
 const EXECUTABLE_ADVICE: &str =
     "set `MemoryDenyWriteExecute=no` in its systemd unit, or allow it `execmem` under SELinux";
 
 impl SandboxError {
-    /// Returns what is wrong, without what to do about it.
+    /// Returns the problem without the advice.
     pub fn reason(&self) -> &str {
         match self {
             Self::NoExecutableMemory => NO_EXECUTABLE_MEMORY,
@@ -69,7 +71,7 @@ impl SandboxError {
         }
     }
 
-    /// Returns what to do about it.
+    /// Returns the advice.
     pub fn advice(&self) -> &'static str {
         match self {
             Self::NoExecutableMemory => EXECUTABLE_ADVICE,
@@ -78,42 +80,43 @@ impl SandboxError {
     }
 }
 
-/// An attempt under way.
+/// An attempt in progress.
 pub type Calling = Pin<Box<dyn Future<Output = Ended> + Send>>;
 
-/// Calls plugins. One implementation runs components, one plays scripts for tests.
+/// Calls plugins. One implementation runs components, the other plays scripts for tests.
 pub trait Sandbox: Send + Sync {
-    /// Runs one attempt to its end. Dropping the future ends the attempt at once.
+    /// Runs one attempt to its end. Dropping the future aborts the attempt at once.
     fn call(&self, call: Call, gateway: Gateway) -> Calling;
 }
 
 /// One attempt of one call.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// The component, by the digest under which it was loaded.
+    /// The digest under which the component was loaded.
     pub digest: Digest,
-    /// Its configuration, limits and grants.
+    /// The configuration, limits and grants.
     pub plugin: Arc<Plugin>,
-    /// Counts attempts from 1.
+    /// The number of the attempt, counted from 1.
     pub attempt: u32,
-    /// Stable over all attempts.
+    /// The idempotency key, which is the same for all attempts.
     pub idempotency_key: String,
-    /// What its random numbers follow from: stable over all attempts, and the same in every lineage.
+    /// The seed of the attempt's random numbers. It is the same for all attempts and in every
+    /// lineage.
     pub seed: String,
-    /// Which of the component's functions is called, and with what.
+    /// The function of the component to call, with its arguments.
     pub entry: Entry,
     /// The acting role.
     pub role: Profile,
-    /// The messages the activation handles.
+    /// The messages that the activation handles.
     pub news: Vec<Arc<Message>>,
-    /// What earlier calls of the activation returned.
+    /// The results of earlier calls of the activation.
     pub outputs: Vec<Arc<Message>>,
-    /// How it sees files.
+    /// How the attempt sees files.
     pub view: Arc<View>,
 }
 
 impl Call {
-    /// The first attempt at the first action of a role that has no news and sees no files.
+    /// Returns the first attempt at the first action of a role that has no news and sees no files.
     pub fn first(digest: Digest, plugin: Plugin, role: Profile, action: &str) -> Self {
         let key = format!("run/0/{}/0", role.name);
         Self {
@@ -138,11 +141,11 @@ impl Call {
 /// How an attempt sees files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct View {
-    /// The directory of the team file; names in the records start from it.
+    /// The directory of the team file. Recorded paths are relative to it.
     pub base: PathBuf,
-    /// What is to be seen instead of what lies on the disk, by name in the records.
+    /// File contents that the attempt sees instead of those on disk, by recorded path.
     pub files: BTreeMap<String, Content>,
-    /// What the host itself saves, which is not seen.
+    /// The files that the host itself saves; the attempt does not see them.
     pub own: Own,
 }
 
@@ -153,69 +156,69 @@ pub enum Entry {
     Run {
         /// The action's name.
         action: String,
-        /// Its index.
+        /// The action's index.
         index: u32,
-        /// The planned task it carries out.
+        /// The planned task that it carries out.
         task: Option<Task>,
     },
     /// `planner.plan`.
     Plan {
         /// The action's name.
         action: String,
-        /// Its index.
+        /// The action's index.
         index: u32,
     },
     /// `thinker.choose`.
     Choose {
         /// How many choices were made before.
         round: u32,
-        /// What there is to choose from.
+        /// The actions to choose from.
         candidates: Vec<Candidate>,
     },
 }
 
-/// How an attempt ended.
+/// The end of an attempt.
 #[derive(Clone, Debug)]
 pub struct Ended {
-    /// What it returned, or how it failed.
+    /// What it returned, or its fault.
     pub result: Result<Returned, Fault>,
-    /// What it used up.
+    /// The resources it used.
     pub usage: Usage,
 }
 
-/// What a successful attempt leaves behind.
+/// The results of a successful attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Returned {
-    /// The value of the function that was called.
+    /// The return value of the function.
     pub value: Value,
-    /// What it published beside, in order.
+    /// The messages that it emitted, in order.
     pub emissions: Vec<Draft>,
-    /// What it wrote, in order.
+    /// The writes to its state, in order.
     pub writes: Vec<Write>,
-    /// What it did to files, by path.
+    /// The changes to files, by path.
     pub files: Vec<FileChange>,
-    /// The bytes of those files, before and after.
+    /// The contents of those files, before and after.
     pub blobs: Blobs,
 }
 
-/// The value of one of a component's functions.
+/// The return value of one of a component's functions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// Of `handler.run`.
+    /// The result of `handler.run`.
     Output(Draft),
-    /// Of `planner.plan`.
+    /// The result of `planner.plan`.
     Tasks(Vec<Task>),
-    /// Of `thinker.choose`: an index, or -1.
+    /// The result of `thinker.choose`: an index, or -1.
     Choice(i32),
 }
 
-/// What an attempt used up.
+/// The resources that an attempt used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Time inside the guest, in microseconds.
     pub cpu_us: u64,
-    /// The most memory it had, in bytes.
+    /// The peak of its memory, in bytes.
     pub peak_memory_bytes: u64,
-    /// Calls of host functions.
+    /// The number of host functions it called.
     pub host_calls: u32,
 }

@@ -1,31 +1,31 @@
-//! What may still go to a guest: looked at while an answer arrives, so that no more is taken and recorded than the guest
-//! may have. What counts is `size`'s.
+//! How many bytes may still be sent to a guest. It is checked while an answer arrives, so that no
+//! more is received and recorded than the guest may have. `size` defines what is counted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{HostError, HostErrorKind};
 
-/// Bytes that calls that are made together may still bring, all of them.
+/// The bytes that all calls of a batch together may still return.
 #[derive(Clone, Debug)]
 pub struct Allowance(Arc<AtomicU64>);
 
 impl Allowance {
-    /// So many.
+    /// Creates an allowance of this size.
     pub fn of(bytes: u64) -> Self {
         Self(Arc::new(AtomicU64::new(bytes)))
     }
 
-    /// As many as come: for what is no guest's.
+    /// Creates an unlimited allowance, for requests that are not a guest's.
     pub fn unlimited() -> Self {
         Self::of(u64::MAX)
     }
 
-    /// Uses some of it up. Where there is less left it is used up as a whole: the calls beside this one have come too far
-    /// as well.
+    /// Takes this many bytes. Fails if fewer are left, and then uses up the rest: the other calls
+    /// of the batch have exceeded the limit too.
     pub fn take(&self, bytes: usize) -> Result<(), HostError> {
         let after = |left: u64| Some(left.saturating_sub(bytes as u64));
-        // Counts nothing but itself, so no order with other memory is needed.
+        // The counter guards no other memory, so relaxed ordering suffices.
         let before = self
             .0
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, after)

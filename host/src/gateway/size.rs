@@ -1,4 +1,4 @@
-//! How much a guest hands to the host and takes from it, in bytes: what `limits.host_bytes` counts.
+//! The sizes of requests and answers in bytes, as `limits.host_bytes` counts them.
 
 use strata_core::event::HostCallKind;
 use strata_core::json::Json;
@@ -8,21 +8,22 @@ use strata_core::request;
 use super::{Answer, Ask, HostError, HostErrorKind};
 use crate::services::{http, human, llm};
 
-/// What an item of a list takes beside its text, so that many empty ones are not free.
+/// What an item of a list counts besides its text, so that many empty items are not free.
 pub(crate) const ITEM_BYTES: usize = 16;
-/// The same for a message, and for the turns, tools and calls of tools of a conversation, which have many fields.
+/// The same for items with many fields: messages, and the turns, tools and tool calls of a
+/// conversation.
 const MESSAGE_BYTES: usize = 128;
-/// A number.
+/// The size of a number.
 const NUMBER_BYTES: usize = 8;
 
 impl Ask {
-    /// The bytes that come from the guest.
+    /// Returns the bytes that come from the guest.
     pub(crate) fn bytes(&self) -> u64 {
         let bytes = match self {
             Self::Get { scope, key, .. } => scope.len() + key.len(),
             Self::Keys { scope, .. } => scope.len(),
             Self::Recent { label, .. } => NUMBER_BYTES + label.as_ref().map_or(0, String::len),
-            // Of a file, by whoever reads it for the guest.
+            // Files are counted by the code that reads them for the guest.
             Self::Now | Self::Start | Self::File(_) => 0,
             Self::Random { .. } => NUMBER_BYTES,
             Self::Complete(requests) => requests.iter().map(llm::Request::bytes).sum(),
@@ -34,7 +35,7 @@ impl Ask {
 }
 
 impl Answer {
-    /// The bytes that go to the guest.
+    /// Returns the bytes that go to the guest.
     pub(crate) fn bytes(&self) -> u64 {
         let bytes = match self {
             Self::Value(value) => either(value, |value| value.as_ref().map_or(0, of_json)),
@@ -58,7 +59,7 @@ impl Answer {
         bytes as u64
     }
 
-    /// Whether something of it was more than the guest may have.
+    /// Returns whether a part of it is larger than the guest may receive.
     pub(crate) fn is_beyond_limit(&self) -> bool {
         let beyond = |error: &HostError| error.kind == HostErrorKind::BeyondLimit;
         match self {
@@ -73,7 +74,7 @@ impl Answer {
     }
 }
 
-/// The bytes that a recorded answer of a model or a server brings to the guest.
+/// Returns the bytes that the recorded answer of a model or server brings to the guest.
 pub(crate) fn of_recorded(kind: HostCallKind, response: &Json) -> usize {
     match kind {
         HostCallKind::Http => {
@@ -138,7 +139,7 @@ fn of_headers(headers: &[http::Header]) -> usize {
 }
 
 impl http::Request {
-    /// The bytes of everything in it that can be long.
+    /// Returns the size of everything in the request that can be long.
     fn bytes(&self) -> usize {
         let secrets: usize = self
             .secrets
@@ -153,8 +154,8 @@ impl http::Request {
 }
 
 impl llm::Request {
-    /// The bytes of all texts in it, and of what holds them. A guest may hand over the same list many times, and pays for
-    /// each.
+    /// Returns the size of all texts in the request and of the items that hold them. A guest may
+    /// pass the same list several times and each one counts.
     pub(crate) fn bytes(&self) -> usize {
         let call = |call: &llm::ToolCall| {
             MESSAGE_BYTES + call.id.len() + call.name.len() + call.arguments.len()

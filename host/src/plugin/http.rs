@@ -1,5 +1,6 @@
-//! Grants of the network: which hosts, methods and paths, and which secrets may go there. Pure: what an address may
-//! be once a name is resolved, and the exchange itself, is in `services::http`.
+//! Grants of HTTP requests: hosts, methods and paths, and the secrets that may be sent there. This
+//! module does no I/O; `services::http` makes requests and checks the addresses that names resolve
+//! to.
 
 pub mod header;
 
@@ -16,40 +17,40 @@ pub struct HttpGrant {
     pub host: HostPattern,
     /// The methods, in upper case.
     pub methods: Vec<String>,
-    /// The paths; `*` stands for any run of characters.
+    /// The paths; `*` matches any characters.
     pub path: String,
-    /// The secrets that may be sent there, by name.
+    /// The names of the secrets that may be sent there.
     pub secrets: Vec<String>,
-    /// The headers that may be set although servers may take a request for another one because of them, as
-    /// [`header::normalized`] spells them. Others need no grant.
+    /// The headers that may be set although they can make servers treat a request as a different
+    /// one, in the spelling of [`header::normalized`]. Other headers need no grant.
     pub headers: Vec<String>,
 }
 
-/// What is granted where an entry names no methods.
+/// The methods that are granted if an entry has none.
 pub const READS: [&str; 2] = ["GET", "HEAD"];
-/// What is granted where an entry names no path.
+/// The path that is granted if an entry has none.
 pub const ANY_PATH: &str = "/*";
 
-/// Which hosts are meant, at which port.
+/// A set of hosts and a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostPattern {
     host: Hosts,
-    /// None for the scheme's own.
+    /// `None` for the default port of the scheme.
     port: Option<u16>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Hosts {
-    /// This one: a name or an address.
+    /// One host: a name or an address.
     One(String),
-    /// All names that end in this, which begins with a dot.
+    /// All names that end in this text, which starts with a dot.
     Below(String),
     /// All names.
     All,
 }
 
 impl HostPattern {
-    /// Reads `example.com`, `127.0.0.1:8080`, `[::1]:8080`, `*.example.com` or `*`.
+    /// Parses `example.com`, `127.0.0.1:8080`, `[::1]:8080`, `*.example.com` or `*`.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         const EXPECTED: &str = "expected a host name without scheme or path, such as `api.example.com` or `127.0.0.1:8080`";
         let (stars, rest) = match text.strip_prefix('*') {
@@ -61,7 +62,7 @@ impl HostPattern {
                 "`*` stands for a whole host, or for what comes before a dot: `*.example.com`",
             );
         }
-        // The same parser reads grants and requests, so that both write one host in one way.
+        // The same parser reads grants and requests, so both are in the same form.
         let plain = match (stars, rest.strip_prefix('.')) {
             (true, Some(below)) => below.to_owned(),
             (true, None) => format!("any{rest}"),
@@ -70,7 +71,7 @@ impl HostPattern {
         if plain.is_empty() || plain.contains(['/', '@', '?', '#', '\\']) {
             return Err(EXPECTED);
         }
-        // Each scheme leaves out its own port when it is read; between the two of them it shows.
+        // A URL omits the default port of its scheme, so the port is visible in one of the two.
         let read = |scheme: &str| Url::parse(&format!("{scheme}://{plain}/")).ok();
         let (Some(http), Some(https)) = (read("http"), read("https")) else {
             return Err(EXPECTED);
@@ -91,9 +92,10 @@ impl HostPattern {
         })
     }
 
-    /// The hosts that two patterns have in common. Ports must be written alike: what is the scheme's own depends on it.
+    /// Returns the hosts that match both patterns. The ports must be equal: whether a port is the
+    /// default depends on the scheme, which is unknown here.
     pub(super) fn meet(one: &Self, other: &Self) -> Option<Self> {
-        // A star stands for public names only.
+        // A star matches public names only.
         let below =
             |name: &str, end: &str| name.contains('.') && name.ends_with(end) && !is_address(name);
         let host = match (&one.host, &other.host) {
@@ -121,8 +123,9 @@ impl HostPattern {
         })
     }
 
-    /// Whether a request goes to such a host. A star stands for public names only: never for an address, nor for a
-    /// name without a dot, which means something on this machine or its network only.
+    /// Returns whether a request goes to a matching host. A star matches public names only: no
+    /// addresses, and no names without a dot, which only mean something on this machine or its
+    /// network.
     fn matches(&self, url: &Url) -> bool {
         let Some(host) = url.host_str() else {
             return false;
@@ -140,7 +143,7 @@ impl HostPattern {
     }
 }
 
-/// Whether a host, as an address is written in URLs, is no name.
+/// Returns whether a host, as written in URLs, is an address and not a name.
 fn is_address(host: &str) -> bool {
     !matches!(url::Host::parse(host), Ok(url::Host::Domain(_)))
 }
@@ -164,8 +167,8 @@ impl HttpGrant {
     }
 }
 
-/// The secrets that may be sent to the host of an address: what comes from there may repeat them, and whoever is there
-/// may know them.
+/// Returns the secrets that may be sent to the host of a URL. Responses from there may repeat them,
+/// and its operator may know them.
 pub fn entitled<'a>(grants: &'a [HttpGrant], url: &Url) -> impl Iterator<Item = &'a String> {
     let there = |grant: &&HttpGrant| grant.host.matches(url);
     grants
@@ -176,10 +179,10 @@ pub fn entitled<'a>(grants: &'a [HttpGrant], url: &Url) -> impl Iterator<Item = 
         .into_iter()
 }
 
-/// Why a request is not granted. The texts say what to add.
+/// Why a request is not granted. The messages name what to add.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// No entry covers it.
+    /// No entry covers the request.
     #[error(
         "`{method} {url}` is not granted; add to `allow.http`: \
          `{{ host = \"{host}\", methods = [\"{method}\"], path = \"{path}\" }}`"
@@ -187,60 +190,60 @@ pub enum Refusal {
     Request {
         /// The method.
         method: String,
-        /// The address, without its query.
+        /// The URL without its query.
         url: String,
-        /// Its host, with the port where it is not the scheme's own.
+        /// The host, with its port if that is not the scheme's default.
         host: String,
         /// Its path.
         path: String,
     },
-    /// The request is covered, and sending this secret there is not.
+    /// The request is granted, but not sending this secret.
     #[error(
         "the secret `{name}` is not granted for `{host}`; add it to `secrets` of that entry of `allow.http`"
     )]
     Secret {
-        /// The secret.
+        /// The name of the secret.
         name: String,
         /// The host.
         host: String,
     },
-    /// The request is covered, and setting this header is not.
+    /// The request is granted, but not setting this header.
     #[error(
         "the header `{name}` is not granted for `{host}`: servers may take the request for another one because of it; if \
          that is meant, add `headers = [\"{name}\"]` to that entry of `allow.http`"
     )]
     Header {
-        /// The header.
+        /// The name of the header.
         name: String,
         /// The host.
         host: String,
     },
-    /// The header is nobody's to set.
+    /// No grant can allow this header.
     #[error("the header `{name}` is the host's: it belongs to the connection")]
     Connection {
-        /// It.
+        /// The name of the header.
         name: String,
     },
-    /// Servers do not agree about what the path means.
+    /// Servers disagree about the meaning of the path.
     #[error(
         "the path `{path}` can be read in several ways, so no grant covers it; write it without encoded dots and slashes"
     )]
     Ambiguous {
-        /// It.
+        /// The path.
         path: String,
     },
 }
 
-/// What a request carries that its grant has to name.
+/// The parts of a request that its grant must name.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Carried<'a> {
-    /// The names of the secrets that it sends.
+    /// The names of the secrets it sends.
     pub secrets: &'a [String],
     /// The names of its headers.
     pub headers: &'a [&'a str],
 }
 
-/// Whether a request is granted that carries this.
+/// Checks that a request is granted with the secrets and headers it carries.
 pub fn permit(
     grants: &[HttpGrant],
     method: &str,
@@ -289,12 +292,12 @@ pub fn permit(
     }
 }
 
-/// An address for people: without what may hold secrets.
+/// Formats a URL for people, without parts that may contain secrets.
 pub fn shown(url: &Url) -> String {
     format!("{}://{}{}", url.scheme(), authority(url), url.path())
 }
 
-/// Host, and the port where it is not the scheme's own.
+/// Returns the host, with its port if that is not the scheme's default.
 pub fn authority(url: &Url) -> String {
     let port = url
         .port()
@@ -303,9 +306,10 @@ pub fn authority(url: &Url) -> String {
     format!("{}{port}", url.host_str().unwrap_or_default())
 }
 
-/// The ways in which a server may read a path: decoded, and with empty segments left out. A grant must cover both. None
-/// where decoding brings out dots or more encoded characters that could change what the path means. (Plain dot segments
-/// were resolved when the address was parsed.)
+/// Returns the ways in which servers may read a path: decoded, and decoded without empty segments.
+/// A grant must cover both. Returns `None` if decoding reveals dot segments or further encoded
+/// characters that could change the meaning. (Plain dot segments were resolved when the URL was
+/// parsed.)
 fn readings(path: &str) -> Option<[String; 2]> {
     let decoded = percent_decode_str(path)
         .decode_utf8()
@@ -316,7 +320,7 @@ fn readings(path: &str) -> Option<[String; 2]> {
         .iter()
         .any(|code| lower.contains(code));
     let segments = || decoded.split('/');
-    // What comes after a `;` in a segment is taken for a parameter by some servers.
+    // Some servers treat the text after a `;` in a segment as a parameter.
     let dots = segments().any(|segment| matches!(segment.split(';').next(), Some("." | "..")));
     if hidden || dots || decoded.chars().any(char::is_control) {
         return None;

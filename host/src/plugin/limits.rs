@@ -1,4 +1,5 @@
-//! What one call may use up, and where that is written. Read in `manifest`, enforced in `sandbox`.
+//! The limits on the resources of a call, and where they are configured. `manifest` parses them,
+//! `sandbox` enforces them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,32 +8,33 @@ use serde::{Serialize, Serializer};
 
 use crate::manifest::units::{show_duration, show_size};
 
-/// What one call may use up. Every field is enforced; see `sandbox::limits`, `sandbox::ctx`, `sandbox::component`.
+/// The limits of one call. Every field is enforced; see `sandbox::limits`, `sandbox::ctx` and
+/// `sandbox::component`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Limits {
-    /// Bytes of all linear memories and tables together.
+    /// The size of all linear memories and tables together, in bytes.
     pub memory_bytes: u64,
-    /// Elements of all tables together.
+    /// The number of elements of all tables together.
     pub table_elements: u64,
-    /// Time inside the guest.
+    /// The processor time inside the guest.
     #[serde(rename = "cpu_ms", serialize_with = "milliseconds")]
     pub cpu: Duration,
-    /// Wall time, host calls included.
+    /// The wall time, including host calls.
     #[serde(rename = "timeout_ms", serialize_with = "milliseconds")]
     pub timeout: Duration,
-    /// Instructions, counted deterministically; none for no limit.
+    /// The number of instructions, counted deterministically; `None` for no limit.
     pub fuel: Option<u64>,
-    /// Bytes of output, emissions, written state and plans together.
+    /// The size of output, emissions, written state and plans together, in bytes.
     pub output_bytes: u64,
-    /// Bytes of log lines and standard streams; what goes beyond is cut.
+    /// The size of log lines and standard streams, in bytes. The rest is cut off.
     pub log_bytes: u64,
-    /// Calls of host functions.
+    /// The number of calls of host functions.
     pub host_calls: u32,
-    /// Bytes that go to host functions and come from them, together.
+    /// The size of what goes to host functions and what they return, in bytes together.
     pub host_bytes: u64,
-    /// Bytes of the component.
+    /// The size of the component in bytes.
     pub component_bytes: u64,
-    /// Time to compile the component in, where its code is not kept from an earlier run.
+    /// The time to compile the component, if its code is not cached.
     #[serde(rename = "compile_ms", serialize_with = "milliseconds")]
     pub compile: Duration,
 }
@@ -56,7 +58,7 @@ impl Default for Limits {
     }
 }
 
-/// A limit, as `[limits]` names it.
+/// A limit, by its key in `[limits]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Limit {
     /// `memory`.
@@ -84,7 +86,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// All of them.
+    /// All limits.
     pub const ALL: [Self; 11] = [
         Self::Memory,
         Self::TableElements,
@@ -99,7 +101,7 @@ impl Limit {
         Self::Compile,
     ];
 
-    /// Its key.
+    /// Returns the key of the limit.
     pub fn key(self) -> &'static str {
         match self {
             Self::Memory => "memory",
@@ -116,7 +118,7 @@ impl Limit {
         }
     }
 
-    /// What it is measured in.
+    /// Returns the unit of the limit.
     pub fn unit(self) -> Unit {
         match self {
             Self::Memory | Self::Output | Self::Log | Self::HostBytes | Self::Component => {
@@ -127,7 +129,7 @@ impl Limit {
         }
     }
 
-    /// A value of it, for people.
+    /// Formats a value of the limit for people.
     pub fn show(self, value: u64) -> String {
         match self.unit() {
             Unit::Bytes => show_size(value),
@@ -137,19 +139,19 @@ impl Limit {
     }
 }
 
-/// What a limit is measured in.
+/// The unit of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Written as a size.
+    /// A size in bytes.
     Bytes,
-    /// Written as a duration.
+    /// A duration in milliseconds.
     Milliseconds,
-    /// Written as a number.
+    /// A plain number.
     Count,
 }
 
 impl Limits {
-    /// A limit as a number of its units; none for one that is off.
+    /// Returns the value of a limit in its unit; `None` if there is no limit.
     pub fn get(&self, limit: Limit) -> Option<u64> {
         let ms = |time| Some(in_ms(time));
         match limit {
@@ -167,7 +169,7 @@ impl Limits {
         }
     }
 
-    /// Sets a limit to a number of its units. No fuel stands for fuel that is not counted.
+    /// Sets the value of a limit in its unit. A fuel of 0 means that fuel is not counted.
     pub fn set(&mut self, limit: Limit, value: u64) {
         let time = Duration::from_millis(value);
         match limit {
@@ -187,7 +189,7 @@ impl Limits {
 }
 
 fn in_ms(time: Duration) -> u64 {
-    // Durations of files are bounded; see `manifest`'s units.
+    // Durations in files are bounded; see the units of `manifest`.
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -198,19 +200,19 @@ fn milliseconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, 
 /// A limit that was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reached {
-    /// Which.
+    /// The limit.
     pub limit: Limit,
-    /// What it would have come to, where that is known. It may have come to more.
+    /// The value that would have been reached, if it is known. The real demand may be higher.
     pub asked: Option<u64>,
 }
 
 impl Reached {
-    /// One of which no more is known.
+    /// Creates the value without a known demand.
     pub fn at(limit: Limit) -> Self {
         Self { limit, asked: None }
     }
 
-    /// One that would have come to this.
+    /// Creates the value with a known demand.
     pub fn by(limit: Limit, asked: u64) -> Self {
         Self {
             limit,
@@ -222,30 +224,30 @@ impl Reached {
 /// Where a limit can be changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// It is written there.
+    /// It is set at this location.
     Written(String),
-    /// It is written nowhere.
+    /// It is not set in any file.
     Missing {
-        /// What is to be added, up to its value.
+        /// The text to add, up to the value.
         before: String,
-        /// The rest, and where it goes.
+        /// The text after the value, and where to add it.
         after: String,
-        /// What holds as long as it is not.
+        /// The value that applies now.
         now: u64,
     },
 }
 
-/// Where each limit of a plugin can be changed. Not known for a plugin that no file was read for.
+/// Where each limit of a plugin can be changed. Empty for a plugin that does not come from a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Advice(BTreeMap<Limit, Place>);
 
 impl Advice {
-    /// Says where a limit is written, or could be.
+    /// Stores where a limit is set, or can be set.
     pub fn set(&mut self, limit: Limit, place: Place) {
         self.0.insert(limit, place);
     }
 
-    /// What to do about a limit that was reached: ``raise `limits.cpu` (team.toml:34)``.
+    /// Returns the advice about a limit that was reached: ``raise `limits.cpu` (team.toml:34)``.
     pub fn on(&self, Reached { limit, asked }: Reached) -> String {
         let place = match self.0.get(&limit) {
             Some(Place::Written(place)) => format!(" ({place})"),
@@ -264,7 +266,7 @@ impl Advice {
     }
 }
 
-/// Twice of what was allowed, or as many times as what was asked for needs.
+/// Returns twice the current value, or the multiple of it that covers the demand.
 fn enough(now: u64, asked: Option<u64>) -> u64 {
     let times = asked.map_or(2, |asked| asked.div_ceil(now.max(1)).max(2));
     now.saturating_mul(times)

@@ -1,5 +1,5 @@
-//! What a team's file grants and its operator allows: the intersection, kind by kind. Where an intersection cannot be
-//! written as a grant, nothing is granted.
+//! The intersection of what a team file grants and what its operator allows. If an intersection
+//! cannot be expressed as a grant, nothing is granted.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,36 +7,36 @@ use std::path::{Path, PathBuf};
 use super::http::{HostPattern, HttpGrant};
 use super::{Access, DirGrant, Grants, LlmGrant, pattern};
 
-/// What an operator allows. Empty by default: nothing.
+/// What an operator allows. The default is nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
     /// Language models.
     pub llm: Option<LlmGrant>,
-    /// Where models may be asked, and with which keys.
+    /// The endpoints of models, with the keys that may be sent there.
     pub endpoints: Vec<HttpGrant>,
-    /// Directories, with all that is below them.
+    /// Directories, with everything below them.
     pub dirs: Vec<DirBound>,
-    /// Names of environment variables; `*` stands for any run of characters.
+    /// Names of environment variables; `*` matches any characters.
     pub env: Vec<String>,
     /// Hosts on the network.
     pub http: Vec<HttpGrant>,
-    /// Names of secrets, as those of variables.
+    /// Names of secrets; `*` matches any characters.
     pub secrets: Vec<String>,
 }
 
 /// A directory that an operator allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirBound {
-    /// Where it is. Absolute.
+    /// The absolute path.
     pub host: PathBuf,
-    /// Whether it may be written.
+    /// Whether it may be written to.
     pub access: Access,
-    /// The largest `max_size`; none for no limit.
+    /// The maximum of `max_size`; `None` for no limit.
     pub max_bytes: Option<u64>,
 }
 
 impl Grants {
-    /// What is left of these grants within bounds.
+    /// Returns the part of these grants that the bounds allow.
     pub fn within(&self, bounds: &Bounds) -> Self {
         let named = |names: &[String], allowed: &[String]| -> Vec<String> {
             names
@@ -68,7 +68,7 @@ impl Grants {
 }
 
 impl Bounds {
-    /// Whether a model may be asked.
+    /// Returns whether a model may be used.
     pub fn has_model(&self, name: &str) -> bool {
         self.llm
             .as_ref()
@@ -129,13 +129,15 @@ fn http(grant: &HttpGrant, bounds: &Bounds) -> Vec<HttpGrant> {
     bounds.http.iter().filter_map(meet).collect()
 }
 
-/// The grant, at the place where the directory really is: a link must not lead out of what is allowed.
+/// Returns the allowed part of a directory grant, with links in its path resolved: a link must not
+/// lead out of what is allowed.
 fn dir(grant: &DirGrant, bounds: &[DirBound]) -> Option<DirGrant> {
     let host = resolve(&grant.host)?;
     let holding = bounds
         .iter()
         .filter(|bound| resolve(&bound.host).is_some_and(|dir| host.starts_with(dir)));
-    // Of several the one that allows most: each of them alone would do.
+    // If several bounds match, the one that allows most is used, since each of them alone would be
+    // sufficient.
     let bound = holding.max_by_key(|bound| {
         (
             bound.access == Access::Write,
@@ -161,12 +163,13 @@ fn dir(grant: &DirGrant, bounds: &[DirBound]) -> Option<DirGrant> {
     })
 }
 
-/// Where a directory really is, or will be once it is made. None where that cannot be told.
+/// Resolves the links of a path, which need not exist yet. Returns `None` if they cannot be
+/// resolved.
 fn resolve(path: &Path) -> Option<PathBuf> {
     match path.canonicalize() {
         Ok(real) => Some(real),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            // A link that leads nowhere yet could lead anywhere.
+            // A dangling link could lead anywhere once its target is created.
             if path.is_symlink() {
                 return None;
             }

@@ -1,6 +1,6 @@
-//! Patterns of names and paths, as grants write them: `*` stands for any run of characters.
+//! Patterns for names and paths in grants: `*` matches any characters.
 
-/// Whether a text is of a pattern.
+/// Returns whether a text matches a pattern.
 pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else {
         return pattern == text;
@@ -9,7 +9,7 @@ pub(crate) fn matches(pattern: &str, text: &str) -> bool {
         return false;
     };
     let mut parts: Vec<&str> = rest.split('*').collect();
-    // Splitting gives at least one part.
+    // Splitting returns at least one part.
     let tail = parts.pop().unwrap_or_default();
     for part in parts {
         let Some(at) = text.find(part) else {
@@ -20,10 +20,10 @@ pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     text.ends_with(tail)
 }
 
-/// What two patterns have in common, where one of them says no more than the other. Others overlap in ways that no
-/// pattern can say: then nothing is common.
+/// Returns the intersection of two patterns if one of them includes the other. Other overlaps
+/// cannot be expressed as a pattern; they count as empty.
 pub(crate) fn meet<'a>(one: &'a str, other: &'a str) -> Option<&'a str> {
-    // A pattern that covers another one as it is written covers all that it stands for.
+    // A pattern that matches the text of another one matches everything that the other matches.
     match (matches(one, other), matches(other, one)) {
         (true, _) => Some(other),
         (false, true) => Some(one),

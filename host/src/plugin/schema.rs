@@ -1,4 +1,5 @@
-//! JSON Schemas, compiled: what outputs and answers are held against. What those of strangers may ask for is `bounded`'s.
+//! Compiled JSON Schemas, which validate outputs and answers. `bounded` limits the schemas of
+//! guests.
 
 mod bounded;
 mod impossible;
@@ -12,25 +13,26 @@ use serde_json::Value;
 use crate::excerpt::excerpt;
 use bounded::Measure;
 
-/// Steps that a pattern of an operator's goes back on one text. What needs more is written to need more.
+/// How many backtracking steps a pattern in an operator's schema may take on one text. Only
+/// patterns that are meant to be slow need more.
 const BACKTRACKS: usize = 100_000;
-/// What is remembered of a stranger's pattern while it is looked for; with less it is looked for more slowly.
+/// The cache size for matching a pattern in a guest's schema. With less, matching is slower.
 const REMEMBERED_BYTES: usize = 128 << 10;
-/// The format whose texts are patterns.
+/// The format of texts that are regular expressions.
 const REGEX: &str = "regex";
-/// How much of a pattern is told.
+/// The maximum length of a pattern in an error, in characters.
 const TOLD_CHARS: usize = 40;
 
 /// A compiled JSON Schema.
 #[derive(Clone, Debug)]
 pub struct Schema {
     validator: Arc<jsonschema::Validator>,
-    /// None for one of the operator's.
+    /// The size of the schema; `None` for an operator's schema, which is not limited.
     measure: Option<Measure>,
 }
 
 impl Schema {
-    /// Compiles a schema of the operator's. References to other documents are not followed.
+    /// Compiles an operator's schema. References to other documents are not followed.
     pub fn compile(schema: &Value) -> Result<Self, String> {
         let options = jsonschema::options();
         let patterns = PatternOptions::fancy_regex().backtrack_limit(BACKTRACKS);
@@ -44,8 +46,8 @@ impl Schema {
         })
     }
 
-    /// Compiles a schema of a guest's: one that is held against a document in reasonable time, whatever the document.
-    /// Its patterns are looked for in one pass over a text, without going back.
+    /// Compiles a guest's schema. Fails if validating could take unreasonably long. Its patterns
+    /// are matched in one pass, without backtracking.
     pub fn compile_bounded(schema: &Value) -> Result<Self, String> {
         let mut measure = Measure::of(schema)?;
         loop {
@@ -53,7 +55,8 @@ impl Schema {
             let patterns = PatternOptions::regex()
                 .size_limit(kib << 10)
                 .dfa_size_limit(REMEMBERED_BYTES);
-            // Texts that are patterns are not looked at: there is no bound to what they come to.
+            // Texts that are regular expressions are not validated, because their compiled size is
+            // not bounded.
             let options = jsonschema::options()
                 .with_pattern_options(patterns)
                 .with_format(REGEX, |_: &str| true);
@@ -77,21 +80,22 @@ impl Schema {
         }
     }
 
-    /// Returns whether it is plain that no value follows `schema`, which this was compiled from.
+    /// Returns whether it is certain that no value matches `schema`, from which this was compiled.
     pub fn is_impossible(&self, schema: &Value) -> bool {
         impossible::is_impossible(schema, |value| self.check(value).is_ok())
     }
 
-    /// Refuses a document that a guest's schema could not be held against in reasonable time.
+    /// Fails if validating a document with a guest's schema could take unreasonably long.
     pub fn affords(&self, document: &Value) -> Result<(), String> {
         self.measure
             .map_or(Ok(()), |measure| measure.affords(document))
     }
 
-    /// Says where and why a document breaks the schema, or why it is not held against it.
+    /// Validates a document. The error tells where and why it does not match, or why it is not
+    /// validated.
     pub fn check(&self, document: &Value) -> Result<(), String> {
         self.affords(document)?;
-        // The first error is enough: the others could be many times as large as the document.
+        // Only the first error is used: all of them could be many times as large as the document.
         match self.validator.validate(document) {
             Ok(()) => Ok(()),
             Err(error) => {
@@ -116,7 +120,7 @@ mod tests {
 
     use super::*;
 
-    /// Each definition holds the next one twice.
+    /// A schema in which each definition refers to the next one twice.
     fn doubling(levels: usize) -> Value {
         let twice = |level: usize| {
             let next = json!({ "$ref": format!("#/$defs/d{}", level + 1) });

@@ -1,5 +1,5 @@
-//! One attempt, from a fresh store to its end. What a component is lies in `component`, what it may use up in
-//! `limits`, how failures are told in `fault`.
+//! One attempt, from a fresh store to its end. `component` loads components, `limits` defines what
+//! an attempt may use, `fault` describes failures.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use crate::blob::Blobs;
 use crate::gateway::Gateway;
 use crate::plugin::Grants;
 
-// Parameters and results as the WIT has them.
+// The parameters and results of the exported functions as the WIT defines them.
 pub(super) type Acting<'a> = (&'a types::Attempt, &'a types::Input);
 pub(super) type Choosing<'a> = (&'a types::Attempt, &'a thinker::Situation);
 pub(super) type Run = (Result<types::Output, types::Failure>,);
 pub(super) type Plan = (Result<Vec<types::Task>, types::Failure>,);
 pub(super) type Choose = (Result<i32, types::Failure>,);
 
-/// Runs an attempt. Whatever the guest does, this comes to an end within its limits.
+/// Runs an attempt. It ends within its limits whatever the guest does.
 pub(super) async fn run(ready: &Ready, call: Call, gateway: Gateway) -> Ended {
     let mut ctx = Ctx::new(&call, gateway);
     if ready.uses_wasi() {
@@ -41,7 +41,8 @@ pub(super) async fn run(ready: &Ready, call: Call, gateway: Gateway) -> Ended {
             &call.seed,
         );
     }
-    // Pinned where they are: what is handed on by value lies in the future of each function that it goes through.
+    // Pinned in place: a future that is moved into another becomes part of it, and would be copied
+    // by each function on the way.
     let overflow = pin!(ctx.capabilities.files.overflow());
     let mut store = store(ready, ctx);
     let meter = Arc::clone(&store.data().meter);
@@ -69,7 +70,7 @@ pub(super) async fn run(ready: &Ready, call: Call, gateway: Gateway) -> Ended {
     ended(result, ctx)
 }
 
-/// Puts together what the attempt came to.
+/// Builds the result of the attempt.
 async fn finished(
     result: Result<wasmtime::Result<Result<Given, Fault>>, tokio::time::error::Elapsed>,
     call: &Call,
@@ -82,7 +83,7 @@ async fn finished(
     };
     let returned = returned(given, call, ctx)?;
     if matches!(returned.value, Value::Choice(_)) {
-        // A choice changes nothing, whatever its maker wrote.
+        // A choice has no effects, whatever the guest wrote.
         return Ok(returned);
     }
     let (files, blobs) = ctx
@@ -108,7 +109,7 @@ fn ended(result: Result<Returned, Fault>, ctx: &Ctx) -> Ended {
     Ended { result, usage }
 }
 
-/// A fresh store with all limits in place.
+/// Creates a store with all limits set.
 pub(super) fn store(ready: &Ready, mut ctx: Ctx) -> Store<Ctx> {
     ctx.sources = Arc::clone(ready.sources());
     let fuel = ctx.limits.fuel;
@@ -119,7 +120,8 @@ pub(super) fn store(ready: &Ready, mut ctx: Ctx) -> Store<Ctx> {
     store.set_epoch_deadline(1);
     store.epoch_deadline_callback(|context| Ok(context.data().meter.tick()?));
     if let Some(fuel) = fuel {
-        // Fails only where fuel is not counted; then the component was loaded without it.
+        // Fails only if the engine does not count fuel, which means that the component was loaded
+        // without it.
         store
             .set_fuel(fuel)
             .expect("a call with a fuel limit uses a component loaded for it");
@@ -127,16 +129,16 @@ pub(super) fn store(ready: &Ready, mut ctx: Ctx) -> Store<Ctx> {
     store
 }
 
-/// What the guest returned, not yet looked at.
+/// What the guest returned, not yet validated.
 enum Given {
     Output(types::Output),
-    /// By a plain function.
+    /// Returned by a function of a foreign component.
     Made(Draft),
     Tasks(Vec<types::Task>),
     Choice(i32),
 }
 
-/// Instantiates and calls. The inner error is the guest's own failure.
+/// Instantiates the component and calls it. The inner error is the guest's own failure.
 async fn execute(
     store: &mut Store<Ctx>,
     ready: &Ready,
@@ -195,7 +197,7 @@ fn lacks(interface: &str) -> Fault {
     )
 }
 
-/// Looks at what the guest returned and puts it together with what it did on the way.
+/// Validates what the guest returned and adds its effects.
 fn returned(given: Given, call: &Call, ctx: &mut Ctx) -> Result<Returned, Fault> {
     let value = match given {
         Given::Choice(index) => Value::Choice(index),
@@ -223,7 +225,7 @@ fn returned(given: Given, call: &Call, ctx: &mut Ctx) -> Result<Returned, Fault>
     })
 }
 
-/// An output within its limit that follows its schema.
+/// Returns the output if it is within its limit and matches its schema.
 fn fitting(draft: Draft, call: &Call, ctx: &mut Ctx) -> Result<Draft, Fault> {
     let counted = ctx.count_output("the output", convert::draft_bytes(&draft));
     counted.map_err(|stop| fault::of_error(&stop.into(), ctx))?;

@@ -1,4 +1,4 @@
-//! What is generated from the WIT package, and nothing else.
+//! The code that is generated from the WIT package.
 
 pub(super) use generated::exports::strata::action::{handler, thinker};
 pub(super) use generated::strata::action::{
@@ -8,7 +8,8 @@ pub(super) use generated::strata::action::{
 mod generated {
     #![allow(missing_docs, reason = "generated; the WIT is its documentation")]
 
-    // What only touches the attempt's own buffers is not async: it costs no fiber switch.
+    // Functions that only touch the attempt's own buffers are not async, which saves a fiber
+    // switch.
     wasmtime::component::bindgen!({
         path: "../wit",
         world: "versatile-action",

@@ -1,5 +1,6 @@
-//! What a guest may touch outside of its attempt, by grant: language models, files, the network, variables, and WASI for
-//! the components that import it. Deny by default; the refusals name what to write into the team file.
+//! What a guest may use outside its attempt, by grant: language models, files, the network,
+//! variables, and WASI for components that import it. Everything is denied by default; refusals
+//! name what to add to the team file.
 
 use strata_core::fault::Grant;
 use strata_core::json::Json;
@@ -25,12 +26,12 @@ mod named;
 mod quota;
 pub(super) mod wasi;
 
-/// Texts of one request to a model. More than any model reads.
+/// The maximum size of the texts of one request to a model. No model accepts more.
 const PROMPT_BYTES: usize = 8 << 20;
-/// Requests made at once by `complete-many`, and by `fetch-many`.
+/// The maximum number of requests of one `complete-many` or `fetch-many` call.
 const MANY: usize = 64;
 
-/// The grants of one attempt, and what of them is used up.
+/// The grants of one attempt, and how much of them is used.
 pub(super) struct Capabilities {
     llm: Option<LlmGrant>,
     llm_calls: u32,
@@ -43,7 +44,7 @@ pub(super) struct Capabilities {
 }
 
 impl Capabilities {
-    /// For an attempt of a call.
+    /// Creates the capabilities of an attempt.
     pub(super) fn new(call: &Call, gateway: &Gateway) -> Self {
         let grants = &call.plugin.grants;
         let files = Files::new(&grants.dirs, &call.view, Some(gateway.clone()));
@@ -70,7 +71,7 @@ impl Capabilities {
         }
     }
 
-    /// For a component that imports WASI.
+    /// Adds WASI, for a component that imports it.
     pub(super) fn add_wasi(&mut self, wasi: Wasi) {
         self.wasi = Some(Box::new(wasi));
     }
@@ -81,17 +82,17 @@ impl Capabilities {
             .expect("a component that imports WASI was given it")
     }
 
-    /// Hands on what the guest wrote to its streams without ending the line.
+    /// Logs what the guest wrote to its streams without ending the line.
     pub(super) fn flush(&self) {
         self.wasi.iter().for_each(|wasi| wasi.flush());
     }
 
-    /// Says why a request is not granted, if it is not.
+    /// Counts a request against the grant. Fails with the reason if it is not granted.
     fn allow(&mut self, request: &llm::Request) -> Result<(), String> {
         let Some(grant) = &self.llm else {
             return Err("no language model is granted; add `llm` to the action's `allow`".into());
         };
-        // A request that names no model takes the team's.
+        // A request that names no model uses the team's default.
         if let Some(model) = request.model.as_ref().or(grant.default.as_ref())
             && !grant.has(model)
         {
@@ -112,7 +113,7 @@ impl Capabilities {
     }
 }
 
-/// Says what makes a request impossible, before anyone is paid for it.
+/// Validates a request before it costs anything.
 fn sound(request: &llm::Request) -> Result<(), types::HostError> {
     let length = request.bytes();
     if length > PROMPT_BYTES {
@@ -147,7 +148,8 @@ fn sound(request: &llm::Request) -> Result<(), types::HostError> {
 }
 
 impl Ctx {
-    /// Asks what may be asked, all at once, and puts the answers in the order of the requests.
+    /// Makes the requests that are allowed, all at once, and returns the results in the order of
+    /// the requests.
     async fn complete_all(
         &mut self,
         function: &'static str,
@@ -203,7 +205,7 @@ impl wit_llm::Host for Ctx {
         &mut self,
         requests: Vec<wit_llm::Request>,
     ) -> wasmtime::Result<Vec<Result<wit_llm::Reply, types::HostError>>> {
-        // Each request is a call: asking for many at once must not be a way around the limit.
+        // Each request counts as a call, so that calling for many at once does not evade the limit.
         let count = u32::try_from(requests.len()).unwrap_or(u32::MAX).max(1);
         self.count("llm.complete-many", count)?;
         if requests.len() > MANY {
@@ -220,7 +222,7 @@ impl wit_llm::Host for Ctx {
 impl wit_files::Host for Ctx {
     async fn read(&mut self, path: String) -> Reply<Vec<u8>> {
         self.count("files.read", 1)?;
-        // What is larger than the guest's memory could not be handed over.
+        // A file larger than the guest's memory could not be returned to it.
         let limit = self.limits.memory_bytes;
         let read = self.capabilities.files.read(path, limit);
         let read = self.meter.by_deadline("files.read", read).await?;

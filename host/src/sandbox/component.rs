@@ -1,6 +1,7 @@
-//! Components: from bytes to what can be called. Checked, compiled, linked, and asked to describe themselves once.
+//! Components: loads them from bytes until they can be called. A component is checked, compiled,
+//! linked, and called once to describe itself.
 //!
-//! What is wrong with a component is told by `problem`, linking is `ready`'s, running `attempt`'s.
+//! `problem` has the errors, `ready` does the linking, and `attempt` runs calls.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -36,7 +37,7 @@ mod shelf;
 /// Which of the host's interfaces a component exports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exports {
-    /// Whether it is an action by itself. Functions of others can be called, too.
+    /// Whether it is an action. Functions of other components can be called too.
     pub handler: bool,
     /// Whether it can choose for a `react` role.
     pub thinker: bool,
@@ -44,7 +45,7 @@ pub struct Exports {
     pub planner: bool,
 }
 
-/// What a component says about itself.
+/// A component's description of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     /// A short name.
@@ -53,57 +54,61 @@ pub struct Manifest {
     pub version: String,
     /// What it does, and when to choose it.
     pub description: String,
-    /// JSON Schema text of the `config` it understands.
+    /// The JSON Schema of its `config`, as text.
     pub config_schema: Option<String>,
-    /// JSON Schema text of the `data` it returns.
+    /// The JSON Schema of the `data` it returns, as text.
     pub output_schema: Option<String>,
     /// The capabilities it cannot work without.
     pub needs: Vec<String>,
 }
 
-/// A component that can be called by its digest.
+/// A loaded component, which can be called by its digest.
 #[derive(Clone, Debug)]
 pub struct Loaded {
     /// The SHA-256 of its bytes.
     pub digest: Digest,
-    /// What it exports.
+    /// The interfaces it exports.
     pub exports: Exports,
-    /// What it says about itself; empty for one that knows nothing of the host.
+    /// Its description of itself; empty for a component that does not use the host's interfaces.
     pub manifest: Arc<Manifest>,
 }
 
-/// Runs the components of a team: those that were loaded by it or by a clone of it. It holds them while it is there.
+/// Runs the components of a team: those that this value or a clone of it has loaded. They stay
+/// loaded as long as one of them exists.
 #[derive(Clone)]
 pub struct WasmSandbox {
     inner: Arc<Inner>,
     held: Arc<Held>,
 }
 
-/// What the teams of this process share: a pool reserves terabytes of address space, and a few dozen do not fit.
+/// Shared by the teams of this process: a pool reserves terabytes of address space, and a few dozen
+/// pools do not fit.
 static SHARED: Mutex<Weak<Inner>> = Mutex::new(Weak::new());
 
 struct Inner {
     engines: Engines,
     cache: Cache,
-    /// Never more than the teams of this process have components.
+    /// Has at most as many entries as the teams of this process have components.
     shared: Shared,
     slots: Semaphore,
-    /// Held while a component describes itself: one at a time, so that it never takes the room of an attempt.
+    /// Held while a component describes itself. Only one does so at a time, so that it never takes
+    /// the slot of an attempt.
     describing: Mutex<()>,
 }
 
-/// What a component is loaded for.
+/// The purpose of loading a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
-    /// To be called by its handler.
+    /// To call its handler.
     Action,
-    /// For its functions.
+    /// To call its other functions.
     Functions,
 }
 
 impl WasmSandbox {
-    /// Sets up the engine, with compiled code kept in the user's cache directory where there is one. All teams of a
-    /// process share it, as long as one of them is there, and what several of them load is compiled once.
+    /// Sets up the engine, with compiled code cached in the user's cache directory if there is one.
+    /// All teams of a process share it as long as one of them exists, and a component that several
+    /// of them load is compiled once.
     pub fn new() -> Result<Self, SandboxError> {
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(inner) = shared.upgrade() {
@@ -114,13 +119,14 @@ impl WasmSandbox {
         Ok(made)
     }
 
-    /// Sets up an engine of its own for a few calls, one after another: with a small pool, and the same compiled code.
+    /// Sets up a separate engine for a few calls, one after another. It has a small pool and uses
+    /// the same compiled code.
     pub fn one_shot() -> Result<Self, SandboxError> {
         Self::with_cache(Cache::of_user(), Work::OneShot)
     }
 
-    /// Sets up the engine, with compiled code kept in this directory. It is made if it is missing; one that others can
-    /// enter is not used.
+    /// Sets up the engine, with compiled code cached in this directory, which is created if it is
+    /// missing. A directory that other users can enter is not used.
     pub fn caching_in(dir: &Path) -> Result<Self, SandboxError> {
         Self::with_cache(Cache::at(dir), Work::Teams)
     }
@@ -130,7 +136,7 @@ impl WasmSandbox {
         Self::with_cache(Cache::none(), Work::Teams)
     }
 
-    /// Returns whether compiled code of a component is kept, so that loading it takes no time.
+    /// Returns whether compiled code of a component is cached, so that loading it takes no time.
     pub fn is_compiled(&self, digest: &Digest, metering: Metering) -> bool {
         let engine = self.inner.engines.get(metering);
         engine.is_ok_and(|engine| {
@@ -150,7 +156,7 @@ impl WasmSandbox {
         })))
     }
 
-    /// With nothing loaded yet.
+    /// Creates a sandbox with nothing loaded.
     fn of(inner: Arc<Inner>) -> Self {
         Self {
             inner,
@@ -158,26 +164,27 @@ impl WasmSandbox {
         }
     }
 
-    /// Where attempts get their memory.
+    /// Returns where attempts get their memory.
     pub fn allocation(&self) -> Allocation {
         self.inner.engines.allocation
     }
 
-    /// How the cache of compiled code stands.
+    /// Returns the state of the cache of compiled code.
     pub fn cache_health(&self) -> CacheHealth {
         self.inner.cache.health()
     }
 
-    /// Makes a component ready to be called. Loading it again costs no more than its digest.
+    /// Loads a component. Loading it again only computes its digest.
     ///
-    /// Calls with a fuel limit need it loaded for `Metering::Fuel`, others for `Metering::Plain`. Compiling takes a few
-    /// milliseconds for a small component, seconds for a language runtime.
+    /// Calls with a fuel limit need a component that was loaded with `Metering::Fuel`, others with
+    /// `Metering::Plain`. Compiling takes a few milliseconds for a small component and seconds for
+    /// a language runtime.
     pub fn load(&self, bytes: &[u8], metering: Metering) -> Result<Loaded, LoadError> {
         self.load_within(bytes, metering, &Limits::default())
     }
 
-    /// As `load`, with a component's own limits on its size, on the time to compile it in, and on what it takes to
-    /// describe itself, where it has not done so before.
+    /// Like `load`, with the component's own limits on its size, the time to compile it, and the
+    /// resources to describe itself if it has not done so before.
     pub fn load_within(
         &self,
         bytes: &[u8],
@@ -187,7 +194,7 @@ impl WasmSandbox {
         self.load_as(digest_of(bytes), bytes, (metering, limits))
     }
 
-    /// The same, where the digest of the bytes is known already.
+    /// Like `load_within`, if the digest of the bytes is known already.
     pub fn load_as(
         &self,
         digest: Digest,
@@ -197,7 +204,8 @@ impl WasmSandbox {
         self.load_for(Use::Action, digest, bytes, (metering, limits))
     }
 
-    /// The same for a component that need not be an action: what is called of it are functions.
+    /// Like `load_as`, for a component that need not be an action because only its functions are
+    /// called.
     pub fn load_plain(
         &self,
         digest: Digest,
@@ -207,7 +215,8 @@ impl WasmSandbox {
         self.load_for(Use::Functions, digest, bytes, (metering, limits))
     }
 
-    /// Whether a function of a loaded component can be called as an action with this configuration.
+    /// Checks that a function of a loaded component can be called as an action with this
+    /// configuration.
     pub fn check_function(
         &self,
         (digest, metering): (&Digest, Metering),
@@ -249,7 +258,7 @@ impl WasmSandbox {
         shelved
     }
 
-    /// What this team has, or another one.
+    /// Returns a component that this team or another one has loaded.
     fn shelved(&self, digest: &Digest, metering: Metering) -> Option<Arc<Shelved>> {
         self.held.get(digest, metering).or_else(|| {
             let shelved = self.inner.shared.get(digest, metering)?;
@@ -276,7 +285,8 @@ impl WasmSandbox {
         if let Some(kept) = kept() {
             return kept;
         }
-        // Another process may be compiling it right now: then this one waits, and finds it kept.
+        // If another process is compiling the component, this waits for it and then finds it in the
+        // cache.
         let _turn = self.inner.cache.turn(digest);
         if let Some(kept) = kept() {
             return kept;
@@ -302,7 +312,7 @@ impl WasmSandbox {
         Ok(shelve(ready, digest, manifest))
     }
 
-    /// Any defect of what is cached is as good as its absence.
+    /// Returns the cached component. Any defect of the cached data counts as its absence.
     fn cached(&self, engine: &Engine, key: &str) -> Option<(Component, Manifest)> {
         let entry = self.inner.cache.get(key)?;
         let manifest = serde_json::from_slice(entry.manifest()).ok()?;
@@ -324,7 +334,7 @@ impl Sandbox for WasmSandbox {
         }
         let inner = Arc::clone(&self.inner);
         Box::pin(async move {
-            // Waiting for a slot is not the guest's time.
+            // Waiting for a slot does not count against the guest's time.
             let _slot = inner.slots.acquire().await;
             let mut ended = attempt::run(&component.ready, call, gateway).await;
             if let (Some(script), Err(fault)) = (&component.script, &mut ended.result) {

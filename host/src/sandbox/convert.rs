@@ -1,4 +1,5 @@
-//! Between the WIT's records and the core's types. Plain copying; what is checked on the way is JSON.
+//! Converts between the WIT's records and the core's types. Fields are copied; only JSON is
+//! checked.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use super::component::Manifest;
 use crate::gateway::{HostError, HostErrorKind, ITEM_BYTES};
 use crate::services::llm;
 
-/// What an emission costs beside its texts.
+/// What an emission counts besides its texts.
 const EMISSION_BYTES: u64 = 128;
 
 pub(super) fn attempt(call: &Call) -> types::Attempt {
@@ -113,17 +114,18 @@ pub(super) fn tasks(tasks: Vec<types::Task>) -> Vec<Task> {
     tasks.into_iter().map(task).collect()
 }
 
-/// What an emission brings to the host, before anything is made of it.
+/// Returns how much an emission adds to the bytes exchanged with the host, before it is converted.
 pub(super) fn handed_bytes(content: &str, data: Option<&str>) -> u64 {
     EMISSION_BYTES + (content.len() + data.map_or(0, str::len)) as u64
 }
 
-/// What an emission counts toward the output limit. It takes some room in the host even when it is empty.
+/// Returns how much an emission counts against the output limit. Even an empty one takes space in
+/// the host.
 pub(super) fn emission_bytes(emission: &Draft) -> u64 {
     EMISSION_BYTES + draft_bytes(emission)
 }
 
-/// What a draft counts toward the output limit.
+/// Returns how much a draft counts against the output limit.
 pub(super) fn draft_bytes(draft: &Draft) -> u64 {
     let data = draft.data.as_ref().map_or(0, |data| data.as_str().len());
     let cause = draft.cause_by.as_ref().map_or(0, String::len);
@@ -136,7 +138,7 @@ pub(super) fn draft_bytes(draft: &Draft) -> u64 {
     (draft.content.len() + data + cause) as u64 + to + route
 }
 
-/// What planned tasks count toward the output limit.
+/// Returns how much planned tasks count against the output limit.
 pub(super) fn tasks_bytes(tasks: &[Task]) -> u64 {
     let name = |task: &Task| task.action.as_deref().map_or(0, item_bytes);
     tasks
@@ -145,7 +147,7 @@ pub(super) fn tasks_bytes(tasks: &[Task]) -> u64 {
         .sum()
 }
 
-/// What one text of a list counts toward the output limit.
+/// Returns how much one text of a list counts against the output limit.
 pub(super) fn item_bytes(text: &str) -> u64 {
     (text.len() + ITEM_BYTES) as u64
 }

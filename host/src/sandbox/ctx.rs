@@ -1,5 +1,6 @@
-//! What a store holds for one attempt, and the host functions that concern the attempt itself: emitting, memory, log,
-//! clock, random; state is in `scopes`. Those that need a grant are in `capability`.
+//! The data of a store during one attempt, and the host functions about the attempt itself:
+//! emissions, memory, log, clock, random. Those for state are in `scopes`, those that need a grant
+//! in `capability`.
 
 mod scopes;
 
@@ -22,22 +23,22 @@ use super::{Call, Entry, convert};
 use crate::gateway::{Allowance, Answer, Ask, Gateway, HostError, HostErrorKind};
 use crate::plugin::{Grants, Limits, Plugin, Reached};
 
-/// The longest name of a scope, key or label, and the longest path. Nothing sensible is longer, and names are copied
-/// about.
+/// The maximum length of the name of a scope, key or label, and of a path. Longer ones make no
+/// sense, and names are copied often.
 pub(super) const NAME_BYTES: usize = 4 << 10;
-/// How many messages `memory` gives at once; the WIT says so.
+/// How many messages `memory` returns at most; the WIT documents this.
 const RECENT: u32 = 1000;
-/// How many random bytes are given at once; the WIT says so.
+/// How many random bytes are returned at most; the WIT documents this.
 const RANDOM_BYTES: u32 = 65536;
 
-/// A host function that can refuse. The outer error ends the attempt.
+/// The result of a host function that can refuse. The outer error ends the attempt.
 pub(super) type Reply<T> = wasmtime::Result<Result<T, types::HostError>>;
 
-/// Whether the function that was called may change anything.
+/// Whether the called function may have effects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Effects {
     Kept,
-    /// By choosing, and by describing itself, a component changes nothing.
+    /// A component that chooses or describes itself must not have effects.
     Refused,
 }
 
@@ -47,28 +48,29 @@ pub(super) struct Ctx {
     pub(super) meter: Arc<Meter>,
     pub(super) capabilities: Capabilities,
     pub(super) limits: Limits,
-    /// None while a component describes itself: then the limits are the host's, and there is nobody to ask.
+    /// `None` while a component describes itself: the limits are then the host's, and there is no
+    /// driver.
     plugin: Option<Arc<Plugin>>,
     gateway: Option<Gateway>,
     log: Arc<Mutex<Log>>,
     effects: Effects,
     calls: u32,
-    /// Why the last host call was refused, where it was.
+    /// Why the last host call was refused, if it was.
     refused: Option<FaultCause>,
     exchanged_bytes: u64,
     output_bytes: u64,
     emissions: Vec<Draft>,
     writes: Vec<Write>,
     known_scopes: BTreeSet<String>,
-    /// The keys that were written, by scope and key: what was seen there, which is not more than the attempt was told,
-    /// and which of the writes came since. Without it each look would cost as much as all writes before.
+    /// The keys that the attempt has written, by scope and key, with the value it last read and its
+    /// writes since. Without this map each read would cost as much as all writes before it.
     places: HashMap<(String, String), scopes::Place>,
-    /// What its faults can say of its source.
+    /// The debug information for the backtraces of its faults.
     pub(super) sources: Arc<Sources>,
 }
 
 impl Ctx {
-    /// For an attempt of a call.
+    /// Creates the data for an attempt.
     pub(super) fn new(call: &Call, gateway: Gateway) -> Self {
         let limits = &call.plugin.limits;
         let log = Arc::new(Mutex::new(Log::new(&call.role.name, &call.plugin)));
@@ -85,7 +87,7 @@ impl Ctx {
         }
     }
 
-    /// For a component that describes itself.
+    /// Creates the data for a component that describes itself.
     pub(super) fn describing(limits: Limits) -> Self {
         let log = Arc::new(Mutex::new(Log::describing(limits.log_bytes)));
         Self::bare(limits, log)
@@ -113,12 +115,12 @@ impl Ctx {
         }
     }
 
-    /// How many host functions the guest has called.
+    /// Returns how many host functions the guest has called.
     pub(super) fn calls(&self) -> u32 {
         self.calls
     }
 
-    /// For a component that imports WASI; its randomness follows from `seed`.
+    /// Adds WASI, for components that import it. Its randomness is derived from `seed`.
     pub(super) fn add_wasi(&mut self, grants: &Grants, seed: &str) {
         let (files, variables) = (&self.capabilities.files, &self.capabilities.variables);
         let wasi = Wasi::new(
@@ -134,7 +136,7 @@ impl Ctx {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the attempt leaves behind beside its value.
+    /// Takes the emissions and writes of the attempt.
     pub(super) fn take_effects(&mut self) -> (Vec<Draft>, Vec<Write>) {
         let emissions = std::mem::take(&mut self.emissions);
         (emissions, std::mem::take(&mut self.writes))
@@ -155,7 +157,7 @@ impl Ctx {
         Ok(())
     }
 
-    /// Counts what a host function is handed, or hands out.
+    /// Counts bytes that a host function receives or returns.
     pub(super) fn count_bytes(&mut self, function: &'static str, bytes: u64) -> Result<(), Stop> {
         let limit = self.limits.host_bytes;
         self.exchanged_bytes = self.exchanged_bytes.saturating_add(bytes);
@@ -169,7 +171,7 @@ impl Ctx {
         Ok(())
     }
 
-    /// A text about a limit that was reached, with what to do about it.
+    /// Appends advice to a text about a limit that was reached.
     pub(super) fn reached(&self, reached: Reached, text: String) -> String {
         match &self.plugin {
             Some(plugin) => format!("{text}; {}", plugin.advice.on(reached)),
@@ -177,7 +179,7 @@ impl Ctx {
         }
     }
 
-    /// Counts what the guest gives away, when it arrives: what it piles up is never more than the limit.
+    /// Counts the guest's output as it arrives, so that never more than the limit accumulates.
     pub(super) fn count_output(&mut self, what: &'static str, bytes: u64) -> Result<(), Stop> {
         let limit = self.limits.output_bytes;
         self.output_bytes = self.output_bytes.saturating_add(bytes);
@@ -188,7 +190,7 @@ impl Ctx {
         Ok(())
     }
 
-    /// Asks the driver. None while a component describes itself.
+    /// Sends a request to the driver. Returns `None` while a component describes itself.
     pub(super) async fn ask(
         &mut self,
         function: &'static str,
@@ -208,7 +210,7 @@ impl Ctx {
             return Err(Stop::Interrupted);
         };
         if answer.is_beyond_limit() {
-            // Said without a number, which would be another one each time, and another one when it is replayed.
+            // Does not include the number of bytes, which would differ each time and in a replay.
             return Err(Stop::HostBytes {
                 limit,
                 function,
@@ -222,18 +224,19 @@ impl Ctx {
         Ok(Some(answer))
     }
 
-    /// Returns why a guest that declares its failure now fails: the refusal of its last host call, if that was refused.
+    /// Returns the cause of a failure that the guest reports now: the refusal of its last host
+    /// call, if that was refused.
     pub(super) fn cause_of_failure(&self) -> FaultCause {
         self.refused.unwrap_or(FaultCause::Declared)
     }
 
-    /// Refuses the host call that is being made.
+    /// Refuses the current host call with this error.
     pub(super) fn refuse(&mut self, error: HostError) -> types::HostError {
         self.refused = error.cause;
         convert::host_error(error)
     }
 
-    /// Refuses the host call that is being made, which needs this grant.
+    /// Refuses the current host call, which needs this grant.
     pub(super) fn deny(&mut self, grant: Grant, message: impl Into<String>) -> types::HostError {
         self.refuse(
             HostError::new(HostErrorKind::Denied, message).caused_by(FaultCause::NotGranted(grant)),
@@ -250,18 +253,19 @@ impl Ctx {
     }
 }
 
-/// An `invalid` for the guest.
+/// Returns an `invalid` error for the guest.
 pub(super) fn invalid(message: impl Into<String>) -> types::HostError {
     convert::host_error(HostError::new(HostErrorKind::Invalid, message))
 }
 
-/// What `describe` is told by every host function.
+/// Returns the error of host functions while a component describes itself.
 pub(super) fn undescribed(function: &str) -> types::HostError {
     let message = format!("`{function}` is not available while an action describes itself");
     convert::host_error(HostError::new(HostErrorKind::Denied, message))
 }
 
-/// The driver's answers are ours: a wrong one is a bug of the host.
+/// The driver answers each kind of request with its own kind of answer; anything else is a bug of
+/// the host.
 pub(super) fn unexpected(function: &str, answer: &Answer) -> ! {
     panic!("the driver answered `{function}` with {answer:?}")
 }
@@ -333,7 +337,7 @@ impl Ctx {
 }
 
 impl log::Host for Ctx {
-    // Not counted as a host call: the log has a limit of its own, and reaching it is no fault.
+    // Not counted as a host call: the log has its own limit, and reaching that is no fault.
     fn write(&mut self, level: log::Level, message: String) -> wasmtime::Result<()> {
         let level = match level {
             log::Level::Debug => Level::Debug,
@@ -386,7 +390,7 @@ impl random::Host for Ctx {
     }
 }
 
-/// The start of a name that may be of any length.
+/// Returns the start of a name of any length.
 fn short(name: &str) -> &str {
     &name[..name.floor_char_boundary(64)]
 }

@@ -1,6 +1,6 @@
-//! The engines: their one configuration, and the ticker that interrupts what runs in them.
+//! The wasmtime engines: their configuration, and the ticker thread that interrupts guests.
 //!
-//! Compiled code is kept in `engine::cache`.
+//! `engine::cache` stores compiled code.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
@@ -20,27 +20,32 @@ mod executable;
 
 pub use cache::CacheHealth;
 
-/// How often running guests are interrupted to check their limits. Short enough that a guest holds up its thread's
-/// other tasks by no more than a timer's usual error, long enough that the switch (about 1 µs) does not show.
+/// How often running guests are interrupted to check their limits. Short enough that a guest delays
+/// other tasks on its thread by no more than the usual error of a timer, long enough that the cost
+/// of the switch (about 1 µs) is negligible.
 pub(super) const TICK: Duration = Duration::from_millis(5);
-/// How many attempts run at once; more wait for their turn. Bounds the address space that the pool reserves.
+/// How many attempts run at once; more wait for a slot. This bounds the address space that the pool
+/// reserves.
 const SLOTS: u32 = 128;
-/// The stack of a guest. What recurses deeper is at fault. There is no key for it: it is the engine's, for all guests.
+/// The stack of a guest. Deeper recursion is a fault. This is a setting of the engine for all
+/// guests, so plugins cannot change it.
 pub(super) const STACK_BYTES: usize = 1 << 20;
-/// The guest's stack and, above it, that of the host functions it calls.
+/// The size of the stack for a guest and the host functions it calls.
 const FIBER_BYTES: usize = 2 << 20;
-/// Elements that a table in the pool has room for; address space only.
+/// The maximum number of elements of a table in the pool. It only costs address space.
 const TABLE_ELEMENTS: usize = 1 << 20;
-/// Bytes that the pool keeps for a core or component instance's own data; a runtime with 100,000 functions has less.
+/// The maximum size of the data of a core or component instance in the pool. A runtime with 100,000
+/// functions needs less.
 const INSTANCE_BYTES: usize = 16 << 20;
-/// What of a memory is reset by hand rather than returned to the system. Most actions dirty less.
+/// How much of a memory is zeroed instead of being returned to the system. Most actions use less.
 const KEEP_RESIDENT_BYTES: usize = 256 << 10;
-/// What a memory outside of the pool reserves when it grows, so that not every growth moves it.
+/// How much a memory outside the pool reserves when it grows, so that not every growth moves it.
 const GROWTH_BYTES: u64 = 1 << 20;
 
-/// What components may be made of. Compilers and language runtimes use the second version of WebAssembly, and some
-/// optimise with what is listed beside it; modules of one component that call each other are joined with several
-/// memories. Whatever else wasmtime knows, now or later, is one more thing to attack.
+/// The features of WebAssembly that components may use. Compilers and language runtimes use
+/// WebAssembly 2.0, some optimise with the features listed besides it, and modules of one component
+/// that call each other are linked with several memories. All other features are off, because each
+/// is one more thing to attack.
 const NEEDED: WasmFeatures = WasmFeatures::WASM2
     .union(WasmFeatures::EXTENDED_CONST)
     .union(WasmFeatures::TAIL_CALL)
@@ -48,17 +53,17 @@ const NEEDED: WasmFeatures = WasmFeatures::WASM2
     .union(WasmFeatures::MULTI_MEMORY)
     .union(WasmFeatures::COMPONENT_MODEL);
 
-/// Whether instructions are counted. Counting costs time, so there is an engine with it and one without.
+/// Whether instructions are counted. Counting costs time, so there is an engine for either.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Metering {
-    /// They are not.
+    /// Instructions are not counted.
     Plain,
-    /// They are, for plugins with `limits.fuel`.
+    /// Instructions are counted, for plugins with `limits.fuel`.
     Fuel,
 }
 
 impl Metering {
-    /// What calls within these limits need.
+    /// Returns what calls with these limits need.
     pub fn of(limits: &Limits) -> Self {
         if limits.fuel.is_some() {
             Self::Fuel
@@ -68,18 +73,18 @@ impl Metering {
     }
 }
 
-/// What a sandbox is for, which decides how much a pool reserves: that takes a millisecond for many attempts, as much as
-/// some commands have to do in all.
+/// The use of a sandbox, which determines how much the pool reserves. Reserving it for many
+/// attempts takes a millisecond, as long as some commands take in total.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
-    /// Teams that run, however many the process has.
+    /// Running teams, any number of them.
     Teams,
     /// A few calls, one after another.
     OneShot,
 }
 
 impl Work {
-    /// How many attempts run at once.
+    /// Returns how many attempts run at once.
     pub(super) fn attempts(self) -> u32 {
         match self {
             Self::Teams => SLOTS,
@@ -93,14 +98,14 @@ impl Work {
 pub enum Allocation {
     /// From a pool that is reserved once.
     Pool {
-        /// How many attempts it has room for.
+        /// How many attempts fit into the pool.
         attempts: u32,
     },
-    /// From the system, each time, because the address space for a pool is missing.
+    /// From the system for each attempt, because there is not enough address space for a pool.
     OnDemand,
 }
 
-/// The engines, made when first used.
+/// The engines, created on first use.
 pub(super) struct Engines {
     plain: Engine,
     pub(super) allocation: Allocation,
@@ -162,7 +167,7 @@ fn tick(engines: &Mutex<Vec<EngineWeak>>) {
     }
 }
 
-/// An engine with a pool of instances, or without one where the address space for it is missing.
+/// Creates an engine with a pool of instances, or without one if there is not enough address space.
 fn engine(metering: Metering, work: Work) -> Result<(Engine, Allocation), SandboxError> {
     let mut config = config(metering);
     config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(work)));
@@ -181,7 +186,7 @@ fn engine(metering: Metering, work: Work) -> Result<(Engine, Allocation), Sandbo
     Ok((frugal, Allocation::OnDemand))
 }
 
-/// Memories that take only what they use, at the price of checking each access.
+/// Configures memories that reserve only what they use, at the cost of a check of each access.
 fn frugal(config: &mut Config) -> &Config {
     config
         .allocation_strategy(InstanceAllocationStrategy::OnDemand)
@@ -200,17 +205,17 @@ fn config(metering: Metering) -> Config {
         .consume_fuel(metering == Metering::Fuel)
         .max_wasm_stack(STACK_BYTES)
         .async_stack_size(FIBER_BYTES)
-        // Reading debug information has no bounds there; `source` does it.
+        // Reading debug information is not bounded in wasmtime; `source` does it instead.
         .wasm_backtrace_details(WasmBacktraceDetails::Disable)
-        // The same input gives the same output on every machine.
+        // These make results the same on every machine.
         .cranelift_nan_canonicalization(true)
         .relaxed_simd_deterministic(true);
     config
 }
 
-/// The code that is compiled does not depend on how much room there is.
+/// Configures the pool. Its size does not affect the compiled code.
 fn pool(work: Work) -> PoolingAllocationConfig {
-    // The attempts, and the one component that describes itself beside them.
+    // One more for the component that may describe itself at the same time.
     let rooms = work.attempts() + 1;
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(rooms)

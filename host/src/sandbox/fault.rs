@@ -1,5 +1,5 @@
-//! Turns whatever ended an attempt into a fault: its kind, a message that names the limit and the key to change, the
-//! guest's backtrace, the end of its log.
+//! Converts whatever ended an attempt into a fault: its kind, a message with the limit and the key
+//! that changes it, the guest's backtrace, and the end of its log.
 
 use strata_core::fault::{Fault, FaultCause, FaultKind, Hope};
 use wasmtime::{FrameInfo, Trap, WasmBacktrace};
@@ -12,14 +12,15 @@ use super::limits::{Stop, bytes};
 use super::source::{Place, Sources, Symbol};
 use crate::plugin::{Limit, Reached};
 
-/// Frames that a fault shows; the innermost tell the story.
+/// The maximum number of frames of a backtrace; the innermost explain the fault.
 const FRAMES: usize = 32;
-/// How much is kept of a message that a guest wrote, or that quotes what it returned.
+/// The maximum length of a message that a guest wrote, or that quotes what it returned.
 const MESSAGE_BYTES: usize = 64 << 10;
-/// How much a frame shows of a name and of a place. Names of generic functions can be long.
+/// The maximum length of a function name or source location in a frame. Names of generic functions
+/// can be long.
 const PART_BYTES: usize = 1 << 10;
 
-/// Of an attempt that wasmtime or the host ended.
+/// Returns the fault of an attempt that wasmtime or the host ended.
 pub(super) fn of_error(error: &wasmtime::Error, ctx: &Ctx) -> Fault {
     let mut fault = match error.downcast_ref::<Stop>() {
         Some(stop) => of_stop(stop, ctx),
@@ -35,7 +36,7 @@ pub(super) fn of_error(error: &wasmtime::Error, ctx: &Ctx) -> Fault {
     fault
 }
 
-/// Of an attempt whose guest said itself that it failed.
+/// Returns the fault of an attempt whose guest reported its own failure.
 pub(super) fn of_failure(failure: types::Failure, ctx: &Ctx) -> Fault {
     let kind = match failure.kind {
         types::FailureKind::Error | types::FailureKind::Retryable => FaultKind::Error,
@@ -47,7 +48,8 @@ pub(super) fn of_failure(failure: types::Failure, ctx: &Ctx) -> Fault {
         message = "the action gave no reason".into();
     }
     let mut fault = match (failure.kind, refusal(ctx)) {
-        // Where memory that cannot be had is an exception, the guest lives to tell of it.
+        // In languages where a failed allocation is an exception, the guest itself reports the
+        // failure.
         (types::FailureKind::Error, Some(refusal)) => of_memory(format!("{refusal}\n{message}")),
         _ => Fault::new(kind, message).caused_by(ctx.cause_of_failure()),
     };
@@ -63,23 +65,23 @@ fn bounded(mut message: String) -> String {
     message
 }
 
-/// Of an attempt that returned what it must not.
+/// Returns the fault of an attempt that returned an invalid output.
 pub(super) fn of_output(message: String, ctx: &Ctx) -> Fault {
     let mut fault = Fault::new(FaultKind::OutputInvalid, bounded(message));
     fault.log = ctx.log().tail();
     fault
 }
 
-/// Of an attempt whose files cannot be staged or kept.
+/// Returns the fault of an attempt whose files cannot be staged or stored.
 pub(super) fn of_files(why: FilesFault, ctx: &Ctx) -> Fault {
     let mut fault = Fault::new(FaultKind::Host, why.message).caused_by(why.cause);
-    // The next attempt would come to the same.
+    // The next attempt would fail in the same way.
     fault.hope = Hope::Final;
     fault.log = ctx.log().tail();
     fault
 }
 
-/// Of an attempt whose wall time was used up before it began.
+/// Returns the fault of an attempt whose time was used up before it started.
 pub(super) fn of_staging(ctx: &Ctx) -> Fault {
     let mut fault = of_stop(&ctx.meter.timed_out(None), ctx);
     fault
@@ -124,7 +126,7 @@ fn of_trap(trap: Trap, ctx: &Ctx) -> Fault {
             );
             Fault::new(FaultKind::Stack, message)
         }
-        // How a guest's allocator gives up after its memory could not grow.
+        // A guest's allocator traps in this way after its memory could not grow.
         Trap::UnreachableCodeReached | Trap::MemoryOutOfBounds | Trap::TableOutOfBounds => {
             match refusal(ctx) {
                 Some(refusal) => of_memory(format!("{refusal}\n{}", told(trap))),
@@ -135,7 +137,7 @@ fn of_trap(trap: Trap, ctx: &Ctx) -> Fault {
     }
 }
 
-/// What the guest was refused of memories and tables, and has missed since.
+/// Returns which growth of a memory or table was refused, if the guest has not grown one since.
 fn refusal(ctx: &Ctx) -> Option<String> {
     let (reached, text) = ctx.memory.refusal()?;
     Some(ctx.reached(reached, text))
@@ -151,13 +153,14 @@ fn told(trap: Trap) -> String {
     }
 }
 
-/// What wasmtime says of a guest that hands over too much. Its type is private, so that only the text tells it. No guest
-/// can write it: none of the errors that come here consists of a guest's words, and it is compared as a whole. A test
-/// fails if wasmtime changes it.
+/// The message of wasmtime's error if a guest passes too much data. The error's type is private, so
+/// only the message identifies it. A guest cannot forge it: none of these errors consists of a
+/// guest's text, and the whole message is compared. A test fails if wasmtime changes it.
 const TRANSFER_REFUSED: &str = "too much data is being copied between the host and the guest: \
      fuel allocated for hostcalls has been exhausted";
 
-/// Errors that are neither ours nor traps: what could not be instantiated or handed over.
+/// Handles errors that are neither the host's nor traps: failures of instantiation or of passing
+/// arguments.
 fn of_other(error: &wasmtime::Error, ctx: &Ctx) -> Fault {
     if let Some(exit) = error.downcast_ref::<wasmtime_wasi::I32Exit>() {
         return Fault::new(
@@ -174,20 +177,21 @@ fn of_other(error: &wasmtime::Error, ctx: &Ctx) -> Fault {
         return Fault::new(FaultKind::OutputLimit, message).caused_by(FaultCause::Limit);
     }
     match refusal(ctx) {
-        // A memory or a table that it begins with.
+        // The refused memory or table is one that the component starts with.
         Some(refusal) => of_memory(format!("{refusal}\n{cause}")),
         None => Fault::new(FaultKind::Trap, cause),
     }
 }
 
-/// What a guest may hand over in one call. An honest guest holds it in its memory, where a text's record is about a
-/// third of what it is here; only lists that name the same memory many times come to more.
+/// Returns how many bytes a guest may pass in one call. An honest guest holds the data in its
+/// memory, where the record of a text is about a third of its size in the host. Only lists that
+/// refer to the same memory many times are larger.
 pub(super) fn transfer_bytes(memory_bytes: u64) -> usize {
     usize::try_from(memory_bytes.saturating_mul(3)).unwrap_or(usize::MAX)
 }
 
-/// The frames that mean something to a reader. Those of the adapters that toolchains put around a guest have no names;
-/// where nothing has one, they are better than nothing.
+/// Formats the frames that are meaningful to a reader. The adapters that toolchains add have no
+/// names; they are shown only if no frame has a name.
 fn lines(frames: &[FrameInfo], sources: &Sources) -> Vec<String> {
     let place = |info: &FrameInfo| {
         let offset = info.module_offset().unwrap_or_default();
@@ -212,7 +216,8 @@ fn lines(frames: &[FrameInfo], sources: &Sources) -> Vec<String> {
         .collect()
 }
 
-/// One line for each function, inlined ones too: `name (file:line)` or `name (module+0xoffset)`.
+/// Returns one line for each function, including inlined ones: `name (file:line)` or `name
+/// (module+0xoffset)`.
 fn frame(frame: &FrameInfo, symbols: &[Symbol]) -> Vec<String> {
     let module = cut(frame.module().name().unwrap_or("module"));
     let place = frame
@@ -237,12 +242,13 @@ fn frame(frame: &FrameInfo, symbols: &[Symbol]) -> Vec<String> {
     symbols.iter().map(symbol).collect()
 }
 
-/// A short name may stand for a long one: what is mangled can refer to itself.
+/// Demangles a name and limits its length before and after, because a short mangled name can expand
+/// to a long one.
 fn demangled(name: &str) -> String {
     cut(&format!("{:#}", rustc_demangle::demangle(&cut(name))))
 }
 
-/// A part of a line, as far as it is shown. A component may have as much to say as it likes.
+/// Limits the length of a part of a line. A component can contain texts of any length.
 fn cut(part: &str) -> String {
     match part.len() {
         0..=PART_BYTES => part.to_owned(),

@@ -1,8 +1,8 @@
-//! What an attempt may use up: processor time and wall time are measured here, memory in `limits::memory`. And the
-//! reasons to stop.
+//! The limits of an attempt: processor time and wall time are measured here, memory in
+//! `limits::memory`. Also the reasons to end an attempt.
 //!
-//! What becomes of a reason is in `fault`; sizes of output, counts and bytes of host calls are kept where they arise, in
-//! `ctx`.
+//! `fault` converts these reasons. The sizes of output and the counts and bytes of host calls are
+//! counted in `ctx`, where they arise.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -16,10 +16,11 @@ use crate::plugin::{Limit, Limits, Reached};
 
 pub(super) mod memory;
 
-/// Stands for a timeout that is too far off to be reckoned with.
+/// Replaces timeouts that are too long for date arithmetic.
 const FOREVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// Why the host ends an attempt. Travels through wasmtime as an error and comes out in `fault`.
+/// Why the host ends an attempt. It passes through wasmtime as an error and is converted in
+/// `fault`.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Stop {
     /// The processor time is used up.
@@ -28,54 +29,55 @@ pub(super) enum Stop {
     /// The wall time is used up.
     #[error("timeout of {} reached{}", time(*.limit), waiting(*.waiting_in))]
     Timeout {
-        /// What was allowed.
+        /// The limit.
         limit: Duration,
-        /// The host function the guest was waiting in.
+        /// The host function in which the guest was waiting.
         waiting_in: Option<&'static str>,
     },
     /// The guest has called the host too often.
     #[error("limit of {limit} host calls reached in `{function}` (came to {asked})")]
     HostCalls {
-        /// What was allowed.
+        /// The limit.
         limit: u32,
-        /// The call too many.
+        /// The function that exceeded it.
         function: &'static str,
-        /// What it would have come to.
+        /// The number of calls including this one.
         asked: u32,
     },
-    /// The guest has exchanged too much with the host.
+    /// The guest has exchanged too many bytes with the host.
     #[error(
         "limit of {} to and from the host reached in `{function}` (came to {})",
         bytes(*.limit), asked.map_or_else(|| "more".into(), bytes)
     )]
     HostBytes {
-        /// What was allowed.
+        /// The limit.
         limit: u64,
-        /// Where it was too much.
+        /// The function that exceeded it.
         function: &'static str,
-        /// What it would have come to; none where that was not waited for.
+        /// The number of bytes including this call; `None` if the answer was cut off before its
+        /// size was known.
         asked: Option<u64>,
     },
-    /// What the guest gives away is too large.
+    /// The guest's output is too large.
     #[error(
         "limit of {} of output reached by {what} (came to {})",
         bytes(*.limit), bytes(*.asked)
     )]
     Output {
-        /// What was too much.
+        /// The output that exceeded the limit.
         what: &'static str,
-        /// What was allowed.
+        /// The limit.
         limit: u64,
-        /// What it would have come to.
+        /// The number of bytes including this output.
         asked: u64,
     },
-    /// The driver no longer listens.
+    /// The driver is gone.
     #[error("the run is being stopped")]
     Interrupted,
 }
 
 impl Stop {
-    /// The limit that was reached.
+    /// Returns the limit that was reached.
     pub(super) fn reached(&self) -> Option<Reached> {
         match self {
             Self::Cpu(_) => Some(Reached::at(Limit::Cpu)),
@@ -97,10 +99,11 @@ fn waiting(function: Option<&'static str>) -> String {
 
 /// Measures the time of an attempt.
 ///
-/// Processor time is what a thread spends while it polls the attempt's future. Waiting in a host call or for a turn is
-/// not polled, and a thread that the system has set aside spends nothing: neither is the guest's doing. What the host
-/// does at its bidding, a memory fill or the parsing of a document, counts. Only one thread polls at a time, so relaxed
-/// atomics are enough.
+/// Processor time is what a thread spends while it polls the attempt's future. Time spent waiting
+/// in a host call or for a thread does not count, since the future is not polled, and neither does
+/// the time of a thread that the system has preempted. Work of the host on the guest's behalf, such
+/// as filling memory or parsing a document, counts. Only one thread polls at a time, so relaxed
+/// atomics are sufficient.
 #[derive(Debug)]
 pub(super) struct Meter {
     start: Instant,
@@ -121,18 +124,19 @@ impl Meter {
         }
     }
 
-    /// When the wall time is used up.
+    /// Returns when the wall time is used up.
     pub(super) fn deadline(&self) -> tokio::time::Instant {
         (self.start + self.timeout).into()
     }
 
-    /// The fault of an attempt whose wall time is used up.
+    /// Returns the error of an attempt whose wall time is used up.
     pub(super) fn timed_out(&self, waiting_in: Option<&'static str>) -> Stop {
         let limit = self.timeout;
         Stop::Timeout { limit, waiting_in }
     }
 
-    /// Waits no longer than the attempt may take. Ending it here, inside the call, shows where the guest hung.
+    /// Waits no longer than the attempt's deadline. Ending the attempt inside the call shows where
+    /// the guest was waiting.
     pub(super) async fn by_deadline<F: Future>(
         &self,
         function: &'static str,
@@ -143,12 +147,12 @@ impl Meter {
             .map_err(|_| self.timed_out(Some(function)))
     }
 
-    /// Processor time so far, for when nothing is being polled.
+    /// Returns the processor time so far. Only valid while the future is not being polled.
     pub(super) fn spent(&self) -> Duration {
         Duration::from_nanos(self.spent_ns.load(Relaxed))
     }
 
-    /// Runs a future on this meter.
+    /// Runs a future and measures its processor time.
     pub(super) async fn measure<F: Future>(&self, future: F) -> F::Output {
         let mut future = pin!(future);
         poll_fn(|context| {
@@ -160,7 +164,8 @@ impl Meter {
         .await
     }
 
-    /// Decides, at each tick that finds the guest running, whether it goes on. It lets others have their turn first.
+    /// Decides whether a running guest may continue; called at each tick. It yields to other tasks
+    /// first.
     pub(super) fn tick(&self) -> Result<UpdateDeadline, Stop> {
         if self.spent() + Duration::from_nanos(self.running_ns()) >= self.cpu {
             return Err(Stop::Cpu(self.cpu));
@@ -177,7 +182,7 @@ impl Meter {
     }
 }
 
-/// What this thread has spent so far.
+/// Returns the processor time of this thread so far.
 fn thread_ns() -> u64 {
     let spent = clock_gettime(ClockId::ThreadCPUTime);
     let (seconds, nanoseconds) = (spent.tv_sec.unsigned_abs(), spent.tv_nsec.unsigned_abs());
@@ -186,7 +191,8 @@ fn thread_ns() -> u64 {
         .saturating_add(nanoseconds)
 }
 
-/// A size for people: `64 MiB`, `33.1 MiB`. Rounded up, so that what is over a limit also looks it.
+/// Formats a size for people: `64 MiB`, `33.1 MiB`. It is rounded up, so that a size over a limit
+/// also looks like it.
 pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     for (name, size) in UNITS {
@@ -201,7 +207,7 @@ pub(crate) fn bytes(count: u64) -> String {
     format!("{count} bytes")
 }
 
-/// A duration for people: `10s`, `1.5s`, `250ms`.
+/// Formats a duration for people: `10s`, `1.5s`, `250ms`.
 fn time(duration: Duration) -> String {
     format!("{duration:?}")
 }

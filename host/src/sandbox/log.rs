@@ -1,5 +1,5 @@
-//! What a guest says to the operator: log lines and standard streams. Passed on as it comes, up to a limit; the last
-//! lines are kept for a fault's report.
+//! The guest's output for the operator: log lines and standard streams. It is forwarded at once, up
+//! to a limit; the last lines are kept for faults.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use crate::plugin::{Limit, Plugin, Reached};
 
 /// How many lines a fault shows: enough for a panic's message and what led to it.
 const TAIL_LINES: usize = 20;
-/// How much of one line a fault shows.
+/// The maximum length of a line in a fault.
 const LINE_BYTES: usize = 4 << 10;
 
-/// How much a line matters.
+/// The severity of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Level {
     Debug,
@@ -26,7 +26,7 @@ pub(super) enum Level {
 pub(super) struct Log {
     role: String,
     limit: u64,
-    /// Whose limit it is; none where it is the host's.
+    /// The plugin with the limit; `None` if the limit is the host's.
     plugin: Option<Arc<Plugin>>,
     left: u64,
     cut: bool,
@@ -43,7 +43,7 @@ impl Log {
         }
     }
 
-    /// For a component that describes itself.
+    /// Creates the log of a component that describes itself.
     pub(super) fn describing(limit: u64) -> Self {
         Self {
             role: "describe".into(),
@@ -55,14 +55,15 @@ impl Log {
         }
     }
 
-    /// Takes a text of one or more lines.
+    /// Logs a text of one or more lines.
     pub(super) fn write(&mut self, level: Level, text: &str) {
         for line in text.trim_end_matches('\n').split('\n') {
             self.line(level, line);
         }
     }
 
-    /// The last lines. They are kept beyond the limit too: what a guest says last is what explains its fault.
+    /// Returns the last lines. They are kept beyond the limit too, because the last output of a
+    /// guest explains its fault.
     pub(super) fn tail(&self) -> Vec<String> {
         let note = self.cut.then(|| self.note());
         note.into_iter().chain(self.tail.iter().cloned()).collect()
@@ -76,7 +77,7 @@ impl Log {
         if self.cut {
             return;
         }
-        // A line counts one byte more than it shows, so that empty ones come to an end too.
+        // A line counts one byte more than its text, so that empty lines are limited too.
         let cost = line.len() as u64 + 1;
         let shown = start_of(line, usize::try_from(self.left).unwrap_or(usize::MAX));
         self.pass_on(level, shown);
@@ -108,7 +109,7 @@ impl Log {
     }
 }
 
-/// At most `limit` bytes of a text, whole characters.
+/// Returns at most `limit` bytes of a text, without splitting a character.
 fn start_of(text: &str, limit: usize) -> &str {
     &text[..text.floor_char_boundary(limit)]
 }

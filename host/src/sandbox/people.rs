@@ -1,4 +1,4 @@
-//! The host function that asks people. It needs no grant; what a question may be is `services::human`'s.
+//! The host function that asks a person. It needs no grant; `services::human` validates questions.
 
 use strata_core::request::Answer as Answered;
 
@@ -26,7 +26,7 @@ impl human::Host for Ctx {
             expires_s,
             default,
         };
-        // A question that cannot be asked is the guest's own affair: it is refused here and never recorded.
+        // An invalid question is the guest's error: it is refused here and never recorded.
         if let Err(why) = question.check() {
             return Ok(Err(invalid(format!("cannot ask a person: {why}"))));
         }

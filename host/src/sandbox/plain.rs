@@ -1,5 +1,6 @@
-//! Components that know nothing of the host: which functions they export, and calling one of them in place of the
-//! handler. Where its arguments come from is in `arguments`, how values are written as JSON in `value`.
+//! Foreign components, which do not use the host's interfaces: lists the functions they export, and
+//! calls one of them instead of the handler. `arguments` collects the arguments, `value` converts
+//! values to and from JSON.
 
 use std::collections::BTreeMap;
 
@@ -18,46 +19,46 @@ mod arguments;
 mod mismatch;
 mod value;
 
-/// The interfaces of the host itself; what they export is called otherwise.
+/// The prefix of the host's own interfaces. Their functions are not listed.
 const OWN: &str = "strata:action/";
-/// By what the tools of JavaScript and of Python start their engines while they make a component, and the first parameter
-/// of it. It is left in the component, and no action.
+/// The functions that the JavaScript and Python toolchains use to start their engines while they
+/// build a component, with their first parameter. They remain in the component and are not actions.
 const STARTS: [(&str, &str); 2] = [("init", "shim"), ("exports#init", "app-name")];
-/// How many names an error shows; more are no help.
+/// How many names an error lists at most.
 const SHOWN: usize = 20;
 
-/// Why a function of a component cannot be an action.
+/// Why a function of a component cannot be called as an action.
 #[derive(Debug, thiserror::Error)]
 pub enum FunctionError {
-    /// There is none of this name.
+    /// There is no function with this name.
     #[error("the component has no function `{function}`; {}", listed(.known))]
     Unknown {
-        /// What was asked for.
+        /// The requested name.
         function: String,
-        /// The functions that it has.
+        /// The names of the existing functions.
         known: Vec<String>,
     },
-    /// Its types have no JSON.
+    /// A type of the function cannot be represented as JSON.
     #[error("cannot call `{function}`: {place} has {what} in it, which cannot be written as JSON")]
     NotJson {
-        /// The function.
+        /// The name of the function.
         function: String,
         /// The parameter, or the result.
         place: String,
-        /// What has no JSON.
+        /// The type that has no JSON form.
         what: &'static str,
     },
-    /// What the team file fixes does not fit its parameters.
+    /// The configured arguments do not fit the parameters.
     #[error("cannot call `{function}` with this `config`: {why}")]
     Config {
-        /// The function.
+        /// The name of the function.
         function: String,
-        /// What does not fit.
+        /// The mismatch.
         why: String,
     },
 }
 
-/// The functions that a component exports beside those of the host's interfaces.
+/// The functions that a component exports outside the host's interfaces.
 pub(super) struct Functions(BTreeMap<String, Function>);
 
 struct Function {
@@ -65,7 +66,8 @@ struct Function {
     ty: ComponentFunc,
 }
 
-/// Whether a function, told by its name and its first parameter, is one of a tool's and none of an author's.
+/// Returns whether a function, identified by its name and first parameter, was added by a
+/// toolchain.
 pub fn is_of_tools(name: &str, first: Option<&str>) -> bool {
     STARTS
         .iter()
@@ -73,7 +75,8 @@ pub fn is_of_tools(name: &str, first: Option<&str>) -> bool {
 }
 
 impl Functions {
-    /// By the names that team files use: `name`, or `package:name/interface@version#function`.
+    /// Lists the functions under the names that team files use: `name`, or
+    /// `package:name/interface@version#function`.
     pub(super) fn of(component: &Component) -> Self {
         let mut found = BTreeMap::new();
         let engine = component.engine();
@@ -105,7 +108,8 @@ impl Functions {
         Self(found)
     }
 
-    /// Whether a function is there, can be called with JSON, and takes what the team file fixes of its arguments.
+    /// Checks that a function exists, can be called with JSON, and accepts the configured
+    /// arguments.
     pub(super) fn check(&self, function: &str, config: &Json) -> Result<(), FunctionError> {
         let Some(Function { ty, .. }) = self.0.get(function) else {
             let known = self.0.keys().cloned().collect();
@@ -150,7 +154,8 @@ fn listed(known: &[String]) -> String {
     format!("it has {}{more}", shown.join(", "))
 }
 
-/// Calls a function with what the call is about. The inner error is a refusal: of the arguments, or by the function.
+/// Calls a function for an action. The inner error is a refusal of the arguments, or the function's
+/// own failure.
 pub(super) async fn call(
     (store, instance): (&mut Store<Ctx>, &Instance),
     functions: &Functions,
@@ -176,14 +181,15 @@ pub(super) async fn call(
     callee
         .call_async(&mut *store, &arguments, &mut results)
         .await?;
-    // A function has one result at most.
+    // A function has at most one result.
     Ok(match ty.results().zip(results).next() {
         None => Ok(draft(Value::Null)),
         Some((ty, value)) => outcome(&ty, value),
     })
 }
 
-/// A `result` is a function's own way to fail; every other value is what it made.
+/// Converts a function's result. A `result` type is the function's own way to fail; any other value
+/// is its output.
 fn outcome(ty: &Type, value: Val) -> Result<Draft, Failure> {
     let refused = |why| Failure {
         kind: FailureKind::Error,
@@ -220,7 +226,8 @@ fn draft(made: Value) -> Draft {
     }
 }
 
-/// A value as a message's text: a string as it is, nothing as nothing, the rest as JSON.
+/// Returns a value as the text of a message: a string as it is, null as an empty text, everything
+/// else as JSON.
 fn text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),

@@ -1,4 +1,4 @@
-//! A sandbox without WebAssembly: plays what a test wrote down, so that the driver can be tried without guests.
+//! A sandbox without WebAssembly that plays scripted results, to test the driver without guests.
 
 use std::collections::BTreeMap;
 use std::future::ready;
@@ -11,13 +11,14 @@ use super::{Call, Calling, Ended, Entry, Returned, Sandbox, Usage, Value};
 use crate::blob::Blobs;
 use crate::gateway::Gateway;
 
-/// The name under which a role's choices are scripted.
+/// The action name under which a role's choices are scripted.
 pub const THINK: &str = "think";
 
 /// Plays one attempt.
 pub type Script = dyn Fn(Call, Gateway) -> Calling + Send + Sync;
 
-/// Plays scripts by role and action. What has none answers `<action> ok`, plans nothing, chooses nothing.
+/// Plays scripts by role and action. Without a script, an action returns `<action> ok`, a plan is
+/// empty, and a choice is -1.
 #[derive(Clone, Default)]
 pub struct ScriptedSandbox {
     scripts: BTreeMap<(String, String), Arc<Script>>,
@@ -25,12 +26,13 @@ pub struct ScriptedSandbox {
 }
 
 impl ScriptedSandbox {
-    /// Without scripts.
+    /// Creates a sandbox without scripts.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The n-th attempt ends with the n-th outcome, later ones with the last. `action` is `think` for choices.
+    /// Scripts the outcomes of attempts: the n-th attempt has the n-th outcome, later ones the
+    /// last. `action` is `think` for choices.
     pub fn attempts(
         self,
         role: &str,
@@ -47,7 +49,7 @@ impl ScriptedSandbox {
         })
     }
 
-    /// Each attempt is played by `script`, which may ask the gateway and take its time.
+    /// Scripts attempts with a function, which may use the gateway and wait.
     pub fn with(
         mut self,
         role: &str,
@@ -59,7 +61,7 @@ impl ScriptedSandbox {
         self
     }
 
-    /// All calls so far, in the order in which they began.
+    /// Returns all calls so far, in the order in which they started.
     pub fn calls(&self) -> Vec<Call> {
         self.calls
             .lock()
@@ -86,13 +88,13 @@ impl Sandbox for ScriptedSandbox {
     }
 }
 
-/// An attempt that used nothing up.
+/// Returns the end of an attempt that used no resources.
 pub fn ended(result: Result<Returned, Fault>) -> Ended {
     let usage = Usage::default();
     Ended { result, usage }
 }
 
-/// A successful attempt that did nothing beside.
+/// Returns the result of a successful attempt without effects.
 pub fn returned(value: Value) -> Returned {
     Returned {
         value,

@@ -1,9 +1,10 @@
-//! What its debug information says of places in a component: the functions that were there before they were inlined, and
-//! the lines of source that they were made from.
+//! Looks up code addresses in a component's debug information: the functions, including inlined
+//! ones, and the source lines.
 //!
-//! It was written by whoever made the component, and a guest that fails has it read. So nothing in it is believed:
-//! whatever is read is paid for from a `Budget`, nothing that repeats in it is put together, and texts are cut. Units
-//! and their functions are read in `unit`, their lines in `line`.
+//! The author of the component wrote this information, and any guest that fails makes the host read
+//! it, so it is not trusted: everything that is read counts against a `Budget`, nothing is expanded
+//! recursively without bound, and texts are cut. `unit` reads units and their functions, `line`
+//! their lines.
 
 use std::convert::Infallible;
 use std::ops::Range;
@@ -17,16 +18,17 @@ use unit::Unit;
 mod line;
 mod unit;
 
-/// How much debug information of one component is kept. Faults of one with more name functions only.
+/// The maximum size of the debug information of one component. If there is more, faults only have
+/// the names of functions.
 const KEPT_BYTES: usize = 16 << 20;
-/// What is read for one fault, in entries, attributes and bytes.
+/// How much is read for one fault, in entries, attributes and bytes.
 const STEPS: usize = 16 << 20;
-/// Functions that one frame is said to be in, one inlined into the other.
+/// The maximum number of functions in one frame that are inlined into each other.
 const LEVELS: usize = 32;
-/// How much is taken of a name, which may be mangled; `fault` shows less.
+/// The maximum length of a name, which may be mangled; `fault` shows less.
 const NAME_BYTES: usize = 4 << 10;
 
-/// As debug information lies in a component.
+/// A slice of debug information.
 type Bytes<'a> = EndianSlice<'a, LittleEndian>;
 
 /// The debug information of a component.
@@ -35,38 +37,38 @@ pub(super) struct Sources {
     modules: Vec<Module>,
 }
 
-/// A module that has some.
+/// A module with debug information.
 #[derive(Debug)]
 struct Module {
-    /// Where its code lies in the component: addresses count from there.
+    /// The range of its code section in the component. Addresses are relative to its start.
     code: Range<usize>,
-    /// Where its functions begin.
+    /// The offsets at which its functions start.
     functions: Vec<usize>,
     sections: Vec<(String, Vec<u8>)>,
 }
 
-/// A place in the code of a component.
+/// A position in the code of a component.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
-    /// Where it is in the component.
+    /// The offset in the component.
     pub offset: usize,
-    /// Where its function begins.
+    /// The offset at which its function starts.
     pub function: usize,
 }
 
-/// A function that was at a place.
+/// A function at a code position.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Symbol {
     pub name: Option<String>,
-    /// `file:line`, or a file.
+    /// `file:line`, or only a file.
     pub source: Option<String>,
 }
 
-/// What is left to be read.
+/// How much may still be read.
 struct Budget(usize);
 
 impl Budget {
-    /// Once something was too much, nothing more is read.
+    /// Takes this many steps. After a failure nothing more may be read.
     fn take(&mut self, steps: usize) -> Option<()> {
         let left = self.0.checked_sub(steps);
         self.0 = left.unwrap_or_default();
@@ -75,14 +77,15 @@ impl Budget {
 }
 
 impl Sources {
-    /// Keeps what a component has, unless it is too much.
+    /// Collects the debug information of a component, unless there is too much of it.
     pub(super) fn of(component: &[u8]) -> Self {
         Self {
             modules: modules(component).unwrap_or_default(),
         }
     }
 
-    /// The functions that were at each of these places, the innermost first; none where nothing is known.
+    /// Returns the functions at each of these positions, the innermost first; none if nothing is
+    /// known.
     pub(super) fn at(&self, places: &[Place]) -> Vec<Vec<Symbol>> {
         let mut budget = Budget(STEPS);
         let mut found = vec![Vec::new(); places.len()];
@@ -104,16 +107,16 @@ impl Sources {
     }
 }
 
-/// An address within the code of a module, and what is known of it.
+/// An address in the code of a module, and the functions found for it.
 struct Address {
-    /// None where it is in another module.
+    /// `None` if it is in another module.
     at: Option<u64>,
     symbols: Vec<Symbol>,
 }
 
 impl Module {
     fn address(&self, place: Place) -> Address {
-        // Modules that wasmtime made itself, to join others, have places that could be anywhere.
+        // Modules that wasmtime generates to link others have offsets that may fall into any range.
         let is_here = self.code.contains(&place.offset)
             && self.functions.binary_search(&place.function).is_ok();
         Address {
@@ -122,7 +125,7 @@ impl Module {
         }
     }
 
-    /// Goes through the units, as long as an address is left and there is budget for it.
+    /// Reads the units until all addresses are resolved or the budget is used up.
     fn look(&self, addresses: &mut [Address], budget: &mut Budget) -> Option<()> {
         let section = |id: gimli::SectionId| {
             let there = self.sections.iter().find(|(name, _)| name == id.name());
@@ -137,7 +140,7 @@ impl Module {
             && let Some(header) = units.next().ok()?
         {
             budget.take(1)?;
-            // What is wrong with one unit is no reason not to read the next.
+            // An error in one unit does not prevent reading the next.
             let Some(unit) = Unit::read(&dwarf, header, budget) else {
                 continue;
             };
@@ -159,8 +162,8 @@ impl Address {
     }
 }
 
-/// Puts together what functions and lines say of addresses. A function's line is where it was, or where the next one was
-/// called in it.
+/// Combines functions and lines. The line of a function is where execution was, or where the next
+/// inner function was called.
 fn resolve(unit: &Unit<'_>, open: &mut [&mut Address], budget: &mut Budget) {
     let at: Vec<u64> = open.iter().filter_map(|address| address.at).collect();
     let scopes = unit.functions(&at, budget);
@@ -188,15 +191,16 @@ fn resolve(unit: &Unit<'_>, open: &mut [&mut Address], budget: &mut Budget) {
     }
 }
 
-/// As much of a text as is told. What is not Unicode is replaced.
+/// Returns a text up to its maximum length. Invalid Unicode is replaced.
 fn text(bytes: Bytes<'_>, budget: &mut Budget) -> Option<String> {
-    // Its end was searched for.
+    // Finding its end has read all of it.
     budget.take(bytes.slice().len())?;
     let told = bytes.slice().get(..NAME_BYTES).unwrap_or(bytes.slice());
     Some(String::from_utf8_lossy(told).into_owned())
 }
 
-/// The modules of a component that have debug information; none if there is too much of it.
+/// Returns the modules of a component that have debug information; `None` if there is too much of
+/// it.
 fn modules(component: &[u8]) -> Option<Vec<Module>> {
     let (mut modules, mut current, mut left) = (Vec::new(), None, KEPT_BYTES);
     let (mut parser, mut outer, mut rest) = (Parser::new(0), Vec::new(), component);

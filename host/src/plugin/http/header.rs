@@ -1,22 +1,25 @@
-//! Request headers, by what they can do to a request. Pure.
+//! Classifies request headers by their effect on a request. This module does no I/O.
 //!
-//! A grant of `allow.http` names hosts, methods and paths. Many servers, and the proxies and frameworks in front of them,
-//! take these from headers if there are such: a GET that was granted then is a DELETE of something else, or comes from
-//! somebody else. An action sets such a header only if its grant names it.
+//! A grant in `allow.http` names hosts, methods and paths. Many servers, and the proxies and
+//! frameworks in front of them, override these with headers: a granted GET then becomes a DELETE of
+//! something else, or appears to come from another client. An action may set such a header only if
+//! its grant names it.
 
-/// What a request header can do.
+/// The effect of a request header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderEffect {
-    /// It says something about the request.
+    /// It gives information about the request.
     Plain,
-    /// Servers may take the request for another one because of it: another method, path, host or sender.
+    /// Servers may treat the request as a different one because of it: with another method, path,
+    /// host or client.
     Redirects,
-    /// It belongs to the connection or frames the message, which is the host's part. No grant allows it.
+    /// It belongs to the connection or the framing of the message, which the host controls. No
+    /// grant allows it.
     Connection,
 }
 
-/// Headers of the connection, of framing, and those by which the host makes sense of the response. Those that begin with
-/// `proxy-` belong to them, too.
+/// Headers of the connection and the framing, and those that determine how the host decodes the
+/// response. Names that start with `proxy-` belong to them too.
 const CONNECTION: [&str; 12] = [
     "accept-encoding",
     "connection",
@@ -32,7 +35,7 @@ const CONNECTION: [&str; 12] = [
     "upgrade",
 ];
 
-/// Parts of names, between the dashes, that mark a header as a stand-in for something of the request: as in
+/// Parts of names, between dashes, of headers that replace something of the request: as in
 /// `x-http-method-override`, `x-original-url`, `x-rewrite-url`, `x-forwarded-host`.
 const STAND_INS: [&str; 8] = [
     "forward",
@@ -45,8 +48,8 @@ const STAND_INS: [&str; 8] = [
     "rewritten",
 ];
 
-/// What a request has one of. A header `x-…` of this name says it again, perhaps with one of `QUALIFIERS` before it:
-/// `x-http-method`, `x-host`.
+/// Properties of a request. A header `x-…` with such a name overrides the property, also with one
+/// of `QUALIFIERS` before it: `x-http-method`, `x-host`.
 const SUBJECTS: [&str; 11] = [
     "authority",
     "host",
@@ -61,7 +64,7 @@ const SUBJECTS: [&str; 11] = [
     "url",
 ];
 
-/// Whose method, host or path a header gives.
+/// Qualifiers of the properties that a header overrides.
 const QUALIFIERS: [&str; 7] = [
     "backend-",
     "http-",
@@ -72,7 +75,8 @@ const QUALIFIERS: [&str; 7] = [
     "upstream-",
 ];
 
-/// The ends of names that say who the sender is, or name another resource that the request is about.
+/// The ends of the names of headers that state who the client is, or that name another resource for
+/// the request.
 const ENDS: [&str; 30] = [
     "amz-target",
     "auth-request-email",
@@ -106,7 +110,7 @@ const ENDS: [&str; 30] = [
     "user-ip",
 ];
 
-/// Others with their whole names.
+/// The full names of other such headers.
 const NAMES: [&str; 10] = [
     "base-url",
     "destination",
@@ -120,8 +124,8 @@ const NAMES: [&str; 10] = [
     "x-webauth-user",
 ];
 
-/// Returns a name in the spelling in which names are compared. Servers that hand headers on as variables, as CGI does,
-/// cannot tell `_` and other characters from `-`.
+/// Returns a name in the spelling in which names are compared. Servers that pass headers on as
+/// variables, as CGI does, do not distinguish `_` and other characters from `-`.
 pub fn normalized(name: &str) -> String {
     name.chars()
         .map(|c| {
@@ -134,14 +138,14 @@ pub fn normalized(name: &str) -> String {
         .collect()
 }
 
-/// Returns what a header of this name can do, however the name is spelled.
+/// Returns the effect of a header with this name in any spelling.
 pub fn effect(name: &str) -> HeaderEffect {
     let name = normalized(name);
     let name = name.as_str();
     if CONNECTION.contains(&name) || name.starts_with("proxy-") {
         return HeaderEffect::Connection;
     }
-    // What a server in front says of the certificate that it has seen.
+    // Headers in which a proxy passes on the client's certificate.
     let is_certificate = name.starts_with("ssl-client-") || name.starts_with("x-ssl-");
     let is_stand_in = name.split('-').any(|part| STAND_INS.contains(&part));
     let ends_with = |end: &&str| {

@@ -1,4 +1,4 @@
-//! What a grant covers, and what it does not.
+//! Tests of what a grant covers.
 
 use super::*;
 
@@ -171,7 +171,7 @@ fn a_header_that_makes_another_request_of_it_goes_only_where_an_entry_names_it()
     check(redirecting, &[named(&["x-other"])], false);
     check(redirecting, &[named(&all)], true);
     check(connection, &[named(&all)], false);
-    // Elsewhere it is not named.
+    // The grant for another path names it, but not this one.
     let elsewhere = HttpGrant {
         path: "/v2/*".into(),
         ..named(&all)

@@ -1,54 +1,60 @@
-//! What a schema of a stranger's may ask for: it is measured before anything is made of it, and what it is held against
-//! before it is held against it. How schemas are compiled is in `plugin::schema`.
+//! Limits on the schemas of guests. A schema is measured before it is compiled, and a document
+//! before it is validated. `plugin::schema` compiles schemas.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// Parts of a guest's schema with everything that it refers to in its place. A few references to references can stand
-/// for more parts than could ever be looked at.
+/// The maximum number of parts of a guest's schema with all references expanded. A few nested
+/// references can stand for more parts than could ever be visited.
 const PARTS: usize = 4_000;
-/// Different patterns.
+/// The maximum number of different patterns.
 const PATTERNS: usize = 64;
-/// Bytes of a pattern. To bring it into the engine's own form takes time with their square.
+/// The maximum length of a pattern in bytes. The time to compile it grows with its square.
 const LONGEST: usize = 512;
-/// Bytes of all patterns together: they are parsed before it is known what they come to.
+/// The maximum length of all patterns together in bytes: they are parsed before their compiled size
+/// is known.
 const PATTERN_BYTES: usize = 4 << 10;
-/// Parts that look again at what others have looked at. One within the other, each makes all below it `AGAIN` times as
-/// much to do.
+/// The maximum number of keywords that evaluate a subschema again. If nested, each multiplies the
+/// work below it by `AGAIN`.
 const UNEVALUATED: usize = 4;
-/// How often such a part has what is below it looked at.
+/// How often such a keyword evaluates what is below it.
 const AGAIN: usize = 3;
-/// What may be done to hold one document against a schema: a part looking at a value, or a KiB of compiled patterns at
-/// a byte of text. Either takes some 0.1 µs where it is slow, so that all of it takes less than a second.
+/// The maximum number of steps to validate one document: a part of the schema visits a value, or a
+/// KiB of compiled patterns reads a byte of text. Either takes at most about 0.1 µs, so validating
+/// takes less than a second.
 const WORK: usize = 4_000_000;
-/// The ways in which a schema refers to one.
+/// The keywords that refer to another schema.
 const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
-/// What gives other places to references below it, or another meaning to what is there. Once, at the top, it does not.
+/// The keywords that change the base of references or the meaning of what is below them. At the top
+/// level they have no such effect.
 const REBASED: [&str; 2] = ["$id", "$schema"];
-/// The keys of those parts that look again.
+/// The keywords that evaluate a subschema again.
 const LOOKING_AGAIN: [&str; 2] = ["unevaluatedItems", "unevaluatedProperties"];
 
-/// The sizes that compiled patterns may have, in KiB: the first that each of them fits in counts.
+/// The sizes that are tried for compiled patterns, in KiB. The smallest one that fits each pattern
+/// is used for all.
 const PATTERN_KIB: [usize; 4] = [8, 32, 128, 512];
-/// What all patterns may come to, in KiB: few may be large, many have to be small.
+/// The maximum size of all compiled patterns, in KiB: a few may be large, many must be small.
 const PATTERNS_KIB: usize = 4 << 10;
 
-/// How much there is to a schema.
+/// The size of a schema.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Measure {
-    /// Its parts, with those that it refers to, as often as they are looked at.
+    /// The number of its parts with all references expanded, multiplied by how often they are
+    /// evaluated.
     parts: usize,
-    /// Its patterns, as often as they are looked for.
+    /// The number of its patterns, multiplied by how often they are evaluated.
     patterns: usize,
-    /// How many of them differ.
+    /// The number of different patterns.
     different: usize,
-    /// The most that any of them takes when compiled.
+    /// The size limit of each compiled pattern, in KiB.
     pub(super) kib: usize,
 }
 
 impl Measure {
-    /// Measures a schema. Refuses one that refers to itself, or holds more than could be looked at in reasonable time.
+    /// Measures a schema. Fails if it refers to itself, or is too large to be evaluated in
+    /// reasonable time.
     pub(super) fn of(schema: &Value) -> Result<Self, String> {
         let mut open = vec![schema];
         let mut found = Found::default();
@@ -88,14 +94,14 @@ impl Measure {
         })
     }
 
-    /// The size to try for its patterns when this one was too small for them.
+    /// Returns the next size to try for compiled patterns if `kib` was too small.
     pub(super) fn larger(self, kib: usize) -> Option<usize> {
         PATTERN_KIB
             .into_iter()
             .find(|next| *next > kib && next.saturating_mul(self.different) <= PATTERNS_KIB)
     }
 
-    /// Refuses a document that could not be held against the schema in reasonable time.
+    /// Fails if validating a document could take unreasonably long.
     pub(super) fn affords(self, document: &Value) -> Result<(), String> {
         let mut open = vec![document];
         let (mut values, mut bytes) = (0_usize, 0_usize);
@@ -105,7 +111,7 @@ impl Measure {
                 Value::String(text) => bytes += text.len(),
                 Value::Array(list) => open.extend(list),
                 Value::Object(map) => {
-                    // Names are values too: schemas can be held against them.
+                    // Property names are values too: schemas can validate them.
                     values += map.len();
                     bytes += map.keys().map(String::len).sum::<usize>();
                     open.extend(map.values());
@@ -125,10 +131,10 @@ impl Measure {
     }
 }
 
-/// What was found in a schema that costs more than its being there.
+/// The expensive keywords found in a schema.
 #[derive(Default)]
 struct Found<'a> {
-    /// Patterns, each once.
+    /// The different patterns.
     different: BTreeSet<&'a str>,
     bytes: usize,
     patterns: usize,
@@ -171,7 +177,7 @@ impl<'a> Found<'a> {
 }
 
 fn referred<'a>(schema: &'a Value, to: &str) -> Result<&'a Value, String> {
-    // An escaped character would make of it another place than is looked at here.
+    // An escaped character would make the validator resolve another location than is visited here.
     let pointer = to
         .strip_prefix('#')
         .filter(|pointer| !pointer.contains('%'));

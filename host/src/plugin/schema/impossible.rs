@@ -1,5 +1,6 @@
-//! Schemas that no value can follow, as far as that is plain to see. What is found here is certain; what is not found may
-//! still be impossible, since to decide that in general is as hard as any search.
+//! Finds schemas that no value can match, as far as this is easy to see. A positive result is
+//! certain. A schema that is not found may still be impossible, since deciding this in general is
+//! as hard as any search.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -7,15 +8,17 @@ use std::ops::{BitAnd, BitOr, Not};
 
 use serde_json::{Map, Value};
 
-/// How deep schemas are looked into, with their references. What lies deeper is taken for possible.
+/// The maximum depth to which schemas are visited, including references. Anything deeper is assumed
+/// to be possible.
 const LEVELS: usize = 64;
-/// How many schemas are looked at in all, each as often as references and lists lead to it: their number may grow with a
-/// power of the depth. Once they are used up, everything is taken for possible.
+/// The maximum number of visits to schemas, counting each as often as references and lists lead to
+/// it: the number may grow exponentially with the depth. After that, everything is assumed to be
+/// possible.
 const LOOKS: u32 = 10_000;
-/// The most values that are tried one by one.
+/// The maximum number of values that are tried one by one.
 const CANDIDATES: usize = 1_000;
 
-/// A set of the kinds of JSON values.
+/// A set of kinds of JSON values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Kinds(u8);
 
@@ -24,7 +27,7 @@ impl Kinds {
     const NULL: Self = Self(1);
     const BOOLEAN: Self = Self(2);
     const INTEGER: Self = Self(4);
-    /// A number that is no integer.
+    /// A number that is not an integer.
     const FRACTION: Self = Self(8);
     const STRING: Self = Self(16);
     const ARRAY: Self = Self(32);
@@ -48,7 +51,7 @@ impl Kinds {
         match value {
             Value::Null => Self::NULL,
             Value::Bool(_) => Self::BOOLEAN,
-            // `1.0` is an integer, too.
+            // `1.0` is an integer too.
             Value::Number(number) => match number.as_f64() {
                 Some(float) if float.fract() != 0.0 => Self::FRACTION,
                 _ => Self::INTEGER,
@@ -59,7 +62,7 @@ impl Kinds {
         }
     }
 
-    /// Those that the keyword `type` allows.
+    /// Returns the kinds that the keyword `type` allows.
     fn typed(schema: &Map<String, Value>) -> Self {
         match schema.get("type") {
             Some(Value::String(name)) => Self::named(name),
@@ -94,7 +97,8 @@ impl Not for Kinds {
     }
 }
 
-/// Returns whether it is plain that no value follows a schema. `fits` says whether a value follows it.
+/// Returns whether it is certain that no value matches a schema. `fits` returns whether a value
+/// matches it.
 pub(super) fn is_impossible(schema: &Value, fits: impl Fn(&Value) -> bool) -> bool {
     let root = Root {
         schema,
@@ -121,26 +125,28 @@ pub(super) fn is_impossible(schema: &Value, fits: impl Fn(&Value) -> bool) -> bo
     candidates.len() <= CANDIDATES && !candidates.into_iter().any(fits)
 }
 
-/// The schema that references lead into.
+/// The top-level schema, in which references are resolved.
 struct Root<'a> {
     schema: &'a Value,
-    /// How many schemas may still be looked at.
+    /// How many visits are left.
     looks: Cell<u32>,
 }
 
 impl<'a> Root<'a> {
-    /// Counts a look at a schema. Returns none if there were too many, or if it lies too deep.
+    /// Counts a visit to a schema. Returns `None` if there were too many, or if the schema is too
+    /// deep.
     fn look(&self, levels: usize) -> Option<usize> {
         self.looks.set(self.looks.get().checked_sub(1)?);
         levels.checked_sub(1)
     }
 
-    /// The schema that a reference leads to.
+    /// Returns the schema that a reference points to.
     fn target(&self, reference: &Value) -> Option<&'a Value> {
         self.schema.pointer(reference.as_str()?.strip_prefix('#')?)
     }
 
-    /// All schemas that a value has to follow to follow this one: itself, those of `allOf`, and what they refer to.
+    /// Returns all schemas that a value must match in order to match this one: itself, those in
+    /// `allOf`, and what they refer to.
     fn conjuncts(&self, schema: &'a Value, levels: usize) -> Vec<&'a Value> {
         let mut found = Vec::new();
         let mut open = vec![(schema, levels)];
@@ -154,7 +160,7 @@ impl<'a> Root<'a> {
             };
             let target = map.get("$ref").and_then(|reference| self.target(reference));
             open.extend(target.map(|target| (target, below)));
-            // Older drafts ignore what stands beside a reference.
+            // Older drafts ignore keywords next to a reference.
             if target.is_some() && self.schema.get("$schema").is_some() {
                 continue;
             }
@@ -170,7 +176,7 @@ impl<'a> Root<'a> {
         found
     }
 
-    /// The kinds of which some value may follow a schema.
+    /// Returns the kinds of which some value may match a schema.
     fn possible(&self, schema: &'a Value, levels: usize) -> Kinds {
         let Some(below) = self.look(levels) else {
             return Kinds::ALL;
@@ -211,7 +217,7 @@ impl<'a> Root<'a> {
         kinds & bounded(&maps) & self.filled(&maps, below)
     }
 
-    /// The kinds of which every value follows a schema.
+    /// Returns the kinds of which every value matches a schema.
     fn certain(&self, schema: &'a Value, levels: usize) -> Kinds {
         let Some(below) = self.look(levels) else {
             return Kinds::NONE;
@@ -245,7 +251,7 @@ impl<'a> Root<'a> {
         kinds
     }
 
-    /// The kinds that remain where what a value has to contain is impossible.
+    /// Returns the kinds that remain after excluding those whose required parts are impossible.
     fn filled(&self, maps: &[&'a Map<String, Value>], levels: usize) -> Kinds {
         let mut kinds = Kinds::ALL;
         let is_none = |schema: &'a Value| self.possible(schema, levels) == Kinds::NONE;
@@ -257,7 +263,7 @@ impl<'a> Root<'a> {
             if required.iter().any(|key| of_key(key).is_some_and(is_none)) {
                 kinds = kinds & !Kinds::OBJECT;
             }
-            // An item that has to be there and is not described by its place.
+            // The schema of the first item, which must exist.
             let first = map
                 .get("prefixItems")
                 .and_then(Value::as_array)
@@ -278,7 +284,8 @@ impl<'a> Root<'a> {
         kinds
     }
 
-    /// A list that holds every value that follows a schema, if it is plain that there are only so many.
+    /// Returns a list that includes every value that matches a schema, if there are only finitely
+    /// many.
     fn candidates(&self, schema: &'a Value, levels: usize) -> Option<Vec<&'a Value>> {
         let below = self.look(levels)?;
         let conjuncts = self.conjuncts(schema, levels);
@@ -304,7 +311,7 @@ impl<'a> Root<'a> {
     }
 }
 
-/// The values that `enum` or `const` lists.
+/// Returns the values that `enum` or `const` lists.
 fn listed(map: &Map<String, Value>) -> Option<Vec<&Value>> {
     match (map.get("const"), map.get("enum")) {
         (Some(value), _) => Some(vec![value]),
@@ -321,21 +328,21 @@ fn texts<'a>(maps: &[&'a Map<String, Value>], key: &'static str) -> impl Iterato
     lists.into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// The greatest of the numbers that schemas give for a key.
+/// Returns the largest number that the schemas have for a key.
 fn most(maps: &[&Map<String, Value>], key: &str) -> Option<f64> {
     maps.iter()
         .filter_map(|map| map.get(key)?.as_f64())
         .reduce(f64::max)
 }
 
-/// The least of them.
+/// Returns the smallest number that the schemas have for a key.
 fn least(maps: &[&Map<String, Value>], key: &str) -> Option<f64> {
     maps.iter()
         .filter_map(|map| map.get(key)?.as_f64())
         .reduce(f64::min)
 }
 
-/// The kinds that the bounds of schemas leave, all of which a value has to follow.
+/// Returns the kinds that remain possible within the combined bounds of the schemas.
 fn bounded(maps: &[&Map<String, Value>]) -> Kinds {
     let mut kinds = Kinds::ALL;
     let sizes = [

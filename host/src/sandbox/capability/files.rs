@@ -1,6 +1,7 @@
-//! Files below the granted directories, as one attempt sees them: what lies on the disk, over it what the run decided,
-//! over that what the attempt did. Nothing of that reaches the disk before the attempt has succeeded and that is
-//! recorded. Nothing here shows where on the host a directory is.
+//! The files below the granted directories as one attempt sees them: the disk, overlaid with the
+//! recorded changes of the run, overlaid with the changes of the attempt. Nothing is written to the
+//! disk before the attempt has succeeded and its changes are recorded. Errors never reveal where on
+//! the host a directory is.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -40,12 +41,12 @@ pub use place::{Directories, PlaceError, Placed};
 pub(in crate::sandbox) use stage::FilesFault;
 pub use tree::real_path;
 
-/// Names that a listing gives; a directory with more is not for reading in one go.
+/// The maximum number of names in a listing. Larger directories are refused.
 pub(super) const LIST_NAMES: usize = 10_000;
-/// What one attempt may write to files, and what it may replace, in bytes together: it is held in memory until the
-/// attempt ends, and kept in the database.
+/// The maximum size of what one attempt may write to files and of what it may replace, in bytes
+/// together. It is held in memory until the attempt ends, and stored in the database.
 const KEPT_BYTES: u64 = 64 << 20;
-/// Paths that one attempt may change. They are recorded one by one.
+/// The maximum number of paths that one attempt may change. Each is recorded.
 const CHANGES: usize = 10_000;
 
 /// The granted directories of one attempt.
@@ -56,7 +57,7 @@ pub(in crate::sandbox) struct Files {
     changes: BTreeMap<String, Change>,
     blobs: Blobs,
     bytes: u64,
-    /// What stands for the writable directories while a guest that uses WASI is at work in them.
+    /// The copies of directories in which a guest that uses WASI works.
     stage: Option<Stage>,
 }
 
@@ -67,19 +68,19 @@ struct Granted {
     root: Arc<Root>,
 }
 
-/// What the attempt did at a path.
+/// A change of the attempt at one path.
 struct Change {
     before: Content,
     after: Content,
 }
 
-/// What an attempt sees at a place.
+/// What an attempt sees at a path.
 enum Seen {
     Absent,
     Directory,
-    /// Kept, under this name.
+    /// A stored file.
     Blob(Content),
-    /// On the disk, so long.
+    /// A file on disk, with its size in bytes.
     File(u64),
     Other,
 }
@@ -110,7 +111,7 @@ impl Files {
         }
     }
 
-    /// What the host itself saves, where that lies in what the guest reaches.
+    /// Returns the files that the host saves, if they are in a directory that the guest can reach.
     pub(in crate::sandbox) fn own(&self) -> Own {
         let is_reached = self
             .grants
@@ -123,7 +124,7 @@ impl Files {
         }
     }
 
-    /// The bytes of a file.
+    /// Returns the content of a file.
     pub(in crate::sandbox) async fn read(&self, path: String, limit: u64) -> Asked<Vec<u8>> {
         let place = self.place(path)?;
         match self.look(&place).await? {
@@ -133,13 +134,13 @@ impl Files {
             Seen::Blob(content) => match self.blob(&content).await {
                 Some(bytes) if bytes.len() as u64 > limit => Err(place.too_large(limit)),
                 Some(bytes) => Ok(bytes.to_vec()),
-                // Its bytes were not brought along when the team was moved.
+                // The content is missing if it was not copied when the team was moved.
                 None => on_disk(place, limit).await,
             },
         }
     }
 
-    /// Creates or replaces a file, with the directories above it.
+    /// Creates or replaces a file, and creates the directories above it.
     pub(in crate::sandbox) async fn write(&mut self, path: String, content: Vec<u8>) -> Asked<()> {
         let place = self.writable(path, "write")?;
         self.afford(content.len() as u64)?;
@@ -157,7 +158,7 @@ impl Files {
             .skip(1)
             .map(|inside| place.at(inside))
             .collect();
-        // The directory itself is there, or is made, unless something else lies there.
+        // The granted directory itself exists or is created, unless something else is at its path.
         let of_all = above.pop();
         if of_all
             .is_some_and(|of_all| matches!(self.decided(&of_all.name), Some(Content::File { .. })))
@@ -225,7 +226,7 @@ impl Files {
         self.change(&place, before, Content::Absent)
     }
 
-    /// The names in a directory, sorted.
+    /// Returns the names in a directory, sorted.
     pub(in crate::sandbox) async fn list(&self, path: String) -> Asked<Vec<String>> {
         let place = self.place(path)?;
         match self.look(&place).await? {
@@ -235,7 +236,7 @@ impl Files {
         }
     }
 
-    /// What the attempt did, by path, and the bytes that belong to it.
+    /// Takes the changes of the attempt, by path, and the contents that they refer to.
     fn take(&mut self) -> (Vec<FileChange>, Blobs) {
         let changes = std::mem::take(&mut self.changes).into_iter();
         let changes = changes.map(|(path, Change { before, after })| FileChange {
@@ -254,7 +255,8 @@ impl Files {
         (changes, blobs)
     }
 
-    /// Whether a directory that is capped can take a file of this length in the place of the old one.
+    /// Checks that a file of this size fits into a directory with a size limit if it replaces one
+    /// of size `old`.
     async fn fits(&self, place: &Place, length: u64, old: u64) -> Asked<()> {
         let Some(limit) = place.max_bytes else {
             return Ok(());
@@ -271,7 +273,8 @@ impl Files {
         });
         let (at, view, staged) = (place.clone(), Arc::clone(&self.view), self.stage.is_some());
         aside(move || {
-            // What the role's finished actions wrote may not lie in its place yet, and does perhaps a moment later.
+            // Files of the role's finished actions may not have been written to the disk yet, and
+            // may be written at any moment.
             let awaited = |(path, content): (&String, &Content)| {
                 let lies = match at.root.look(Path::new(&*at.tree.inside(path)?)) {
                     Ok(Found::File { bytes, .. }) => bytes,
@@ -287,7 +290,7 @@ impl Files {
                     .fold(0, u64::saturating_add);
                 Ok(at.root.held()?.saturating_add(awaited))
             };
-            // Nothing else that an attempt may see changes while it is at work, but for copies that were made for it.
+            // Nothing else that an attempt sees changes while it runs, except in staged copies.
             let held = if staged {
                 count()
             } else {
@@ -314,8 +317,9 @@ impl Files {
         Ok(())
     }
 
-    /// What the attempt found at a place that it is about to change. A file's bytes are kept: they are shown to
-    /// whoever must not see the change yet, and put back if it is undone.
+    /// Returns what is at a path that the attempt is about to change. The content of a file is
+    /// stored: roles that must not see the change yet still see it, and it is restored if the
+    /// change is undone.
     async fn before(&mut self, place: &Place, seen: Seen) -> Asked<Content> {
         match seen {
             _ if self.changes.contains_key(&place.name) => Ok(Content::Absent),
@@ -361,7 +365,7 @@ impl Files {
         }
     }
 
-    /// What lies at a place over the disk, if anything was decided for it.
+    /// Returns the content that the attempt or the run has decided for a path, if any.
     fn decided(&self, name: &str) -> Option<&Content> {
         self.changes
             .get(name)
@@ -379,7 +383,7 @@ impl Files {
             Some(content) => return Ok(Seen::Blob(content.clone())),
             None => {}
         }
-        // Below what was removed or replaced by a file nothing is left of what lies on the disk.
+        // Nothing on disk is visible below a path that was removed or replaced by a file.
         let gone = |inside: &Path| {
             let decided = self.decided(&place.at(inside).name);
             matches!(decided, Some(Content::Absent | Content::File { .. }))
@@ -398,7 +402,7 @@ impl Files {
         })
     }
 
-    /// The names in a directory that is there; names of directories end in `/`.
+    /// Returns the names in an existing directory. Names of directories end in `/`.
     async fn names(&self, place: &Place) -> Asked<Vec<String>> {
         let at = place.clone();
         let on_disk = aside(move || match at.root.names(&at.inside, LIST_NAMES + 1) {
@@ -465,7 +469,7 @@ async fn on_disk(place: Place, limit: u64) -> Asked<Vec<u8>> {
     .await
 }
 
-/// Runs what may block where it holds up nobody.
+/// Runs blocking work on a thread of its own.
 pub(in crate::sandbox) async fn aside<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, HostError> + Send + 'static,
 ) -> Result<T, HostError> {

@@ -1,5 +1,5 @@
-//! Requests over HTTP, held against their grants before anybody hears of them. The exchange, and what redirects lead to,
-//! is in `services::http`.
+//! The host functions for HTTP requests, which are checked against the grants first.
+//! `services::http` makes the requests and follows redirects.
 
 use reqwest::Url;
 use reqwest::header::{HeaderName, HeaderValue};
@@ -16,9 +16,10 @@ use crate::services::http::{
     BODY_BYTES, HEADERS_BYTES, Header, KEY_HEADER, Request, Response, URL_BYTES,
 };
 
-/// The longest idempotency key; services take 64 to 255 characters.
+/// The maximum length of an idempotency key. Services accept 64 to 255 characters.
 const KEY_BYTES: usize = 255;
-/// Secrets that a request names. One needs one or two, and each is looked for in every header.
+/// The maximum number of secrets that a request may name. Requests need one or two, and each is
+/// searched for in every header.
 const SECRETS: usize = 64;
 
 type Asked<T> = Result<T, types::HostError>;
@@ -27,7 +28,7 @@ fn unmakeable(what: &str) -> types::HostError {
     invalid(format!("cannot make the request: {what}"))
 }
 
-/// A request that can be made.
+/// Validates and converts a request.
 fn read(request: wit::Request) -> Asked<Request> {
     let wit::Request {
         method,
@@ -108,7 +109,7 @@ fn is_key(key: &str) -> bool {
             .all(|byte| byte.is_ascii_graphic() || byte == b' ')
 }
 
-/// The headers; the key, if one is among them, apart.
+/// Validates the headers. Returns the idempotency key separately if one of them has it.
 fn read_headers(given: Vec<wit::Header>) -> Asked<(Vec<Header>, Option<String>)> {
     let wrong = |what: String| Err(unmakeable(&what));
     let length: usize = given
@@ -157,7 +158,7 @@ fn response(response: Response) -> wit::Response {
 }
 
 impl Ctx {
-    /// A request that can be made and is granted.
+    /// Validates a request and checks that it is granted.
     fn granted(&mut self, request: wit::Request) -> Asked<Request> {
         let request = read(request)?;
         let headers: Vec<&str> = request
@@ -179,7 +180,8 @@ impl Ctx {
         Ok(request)
     }
 
-    /// Makes the requests that may be made, all at once, and puts the responses in the order of the requests.
+    /// Makes the requests that are allowed, all at once, and returns the results in the order of
+    /// the requests.
     async fn fetch_all(
         &mut self,
         function: &'static str,
@@ -233,7 +235,7 @@ impl wit::Host for Ctx {
         &mut self,
         requests: Vec<wit::Request>,
     ) -> wasmtime::Result<Vec<Asked<wit::Response>>> {
-        // Each request is a call: asking for many at once must not be a way around the limit.
+        // Each request counts as a call, so that calling for many at once does not evade the limit.
         let count = u32::try_from(requests.len()).unwrap_or(u32::MAX).max(1);
         self.count("http.fetch-many", count)?;
         if requests.len() > MANY {

@@ -1,5 +1,5 @@
-//! What a guest knows by name only: variables, whose values it may read where they are granted, and secrets, whose
-//! values it never sees.
+//! The host functions for variables, whose values a guest may read if they are granted, and for
+//! secrets, whose values it never sees.
 
 use strata_core::fault::Grant;
 

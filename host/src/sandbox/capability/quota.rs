@@ -1,4 +1,4 @@
-//! How large a writable directory may become. What is written, and where, is `files`'s business.
+//! Limits on the size and depth of writable directories. `files` performs the writes.
 
 use std::io;
 use std::path::Path;
@@ -7,11 +7,11 @@ use cap_std::fs::Dir;
 
 use super::super::limits::bytes;
 
-/// Entries that are looked at to tell how much a directory holds. One with more of them is taken for full: telling would
-/// take longer than writing.
+/// How many entries are counted at most to compute the size of a directory. One with more is
+/// treated as full, since counting would take longer than writing.
 const ENTRIES: usize = 100_000;
-/// Directories within directories. Every step to a place is taken by itself, so deeper ones cost more than they are
-/// good for: one that holds them is taken for full, and nothing is put there.
+/// The maximum nesting of directories. Each level of a path is opened separately, so deeper paths
+/// are slow. A directory with deeper ones is treated as full, and nothing deeper is written.
 pub(super) const LEVELS: usize = 64;
 
 /// Fails with `QuotaExceeded` if a directory would hold more than `limit` bytes.
@@ -24,26 +24,28 @@ pub(super) fn check(after: u64, limit: u64) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::QuotaExceeded, message))
 }
 
-/// The bytes of all files below a directory, but those at a place `without`. Links are not followed.
+/// Returns the size of all files below a directory, except those at the path `without`. Links are
+/// not followed.
 pub(super) fn held(root: &Dir, without: Option<&Path>) -> io::Result<u64> {
     let mut entries = 0;
     held_below((root, without), &mut entries, LEVELS)
 }
 
-/// The longest name that file systems take, in bytes.
+/// The maximum length of a file name in bytes, as file systems define it.
 pub(super) const NAME_BYTES: usize = 255;
 
-/// Whether a place, by names only, has a name that no file system takes. One that is not there yet does not say so.
+/// Returns whether a path has a name that is longer than file systems accept. They do not report
+/// this for a path that does not exist.
 pub(super) fn has_long_name(inside: &Path) -> bool {
     inside.iter().any(|name| name.len() > NAME_BYTES)
 }
 
-/// Whether a place, by names only, lies deeper than anything may.
+/// Returns whether a path is nested too deeply.
 pub(super) fn is_too_deep(inside: &Path) -> bool {
     inside.components().nth(LEVELS).is_some()
 }
 
-/// Says so.
+/// Returns the error of a directory that is nested too deeply.
 pub(super) fn too_deep() -> io::Error {
     io::Error::new(
         io::ErrorKind::QuotaExceeded,

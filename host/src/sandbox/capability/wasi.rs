@@ -1,5 +1,5 @@
-//! WASI 0.2 for the components whose toolchains import all of it: nothing granted but what the plugin names, closed
-//! sockets, empty input, captured output, randomness that is the same in every attempt.
+//! WASI 0.2, for components whose toolchains import all of it: only what the plugin is granted, no
+//! sockets, empty input, output to the log, and the same random numbers in every attempt.
 
 use std::io;
 use std::pin::Pin;
@@ -32,19 +32,21 @@ mod listing;
 mod open;
 mod stat;
 
-/// Where WASI has files.
+/// The interface of WASI's file functions.
 const FILES: &str = "wasi:filesystem/types@0.2.12";
 
-/// What a guest may write to a stream before it hands over again.
+/// How much a guest may write to a stream at once.
 const CHUNK_BYTES: usize = 64 << 10;
-/// A line that is longer is taken in parts.
+/// Longer lines are split.
 const LINE_BYTES: usize = 64 << 10;
-/// Random bytes given at once; more ends the attempt. As much as `random` gives.
+/// How many random bytes are returned at once; asking for more ends the attempt. The limit of
+/// `random` is the same.
 const RANDOM_BYTES: u64 = 65536;
-/// Resources a guest may hold: streams, descriptors, pollables. Each stream may keep a chunk in the host's memory.
+/// How many resources a guest may hold: streams, descriptors, pollables. Each stream may hold a
+/// chunk in the host's memory.
 const HANDLES: usize = 512;
 
-/// Gives guests WASI: with clocks and files of our own.
+/// Adds WASI to the linker, with the clocks and file functions of this module.
 pub(in super::super) fn add_to_linker(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
     wasmtime_wasi::p2::add_to_linker_async(linker)?;
     clock::add_to_linker(linker)?;
@@ -60,21 +62,22 @@ pub(in super::super) struct Wasi {
     streams: [Lines; 2],
     clock: Clock,
     opened: Opened,
-    /// What is not opened.
+    /// The files of the host, which are not opened.
     own: Own,
     listings: Listings,
 }
 
 impl Wasi {
-    /// With what is granted, and randomness that follows from `seed`. What the guest opens is noted in `opened`; what is the
-    /// host's own is not opened.
+    /// Creates the state with these grants and randomness derived from `seed`. Opened files are
+    /// added to `opened`; the host's own files are not opened.
     pub(in super::super) fn new(
         (grants, variables): (&Grants, &Variables),
         seed: &str,
         log: &Arc<Mutex<Log>>,
         (opened, own): (Opened, Own),
     ) -> Self {
-        // Streams of their own: who sees what a guest takes for insecure knows nothing of the rest.
+        // The seeds are independent: whoever sees the insecure numbers learns nothing about the
+        // others.
         let seeds = ["random", "insecure", "insecure-seed"]
             .map(|stream| sha256(format!("{seed}/wasi/{stream}")));
         let streams = [Level::Info, Level::Warn].map(|level| Lines::new(level, log));
@@ -90,7 +93,7 @@ impl Wasi {
             .allow_udp(false)
             .allow_ip_name_lookup(false);
         for name in &grants.env {
-            // A variable that the host does not have is absent for the guest too.
+            // A variable that the host does not have is missing for the guest too.
             if let Ok(value) = variables.get(name) {
                 builder.env(name, value);
             }
@@ -101,7 +104,7 @@ impl Wasi {
                 Access::Write => FsPerms::ReadWrite,
             };
             if dir.access == Access::Write {
-                // If this fails so does opening, and then the directory is absent for the guest.
+                // If this fails, opening fails too, and the directory is missing for the guest.
                 let _ = std::fs::create_dir_all(&dir.host);
             }
             if let Err(error) = builder.preopened_dir(&dir.host, &dir.guest, perms) {
@@ -118,7 +121,7 @@ impl Wasi {
             ctx: ctx.filesystem(),
             table: &mut table,
         };
-        // This fails for more directories than there may be handles.
+        // Fails if there are more directories than handles.
         for (directory, name) in files.get_directories().unwrap_or_default() {
             if let Ok(descriptor) = table.delete(directory) {
                 opened.grant(open::file_of(&descriptor), &name);
@@ -135,7 +138,7 @@ impl Wasi {
         }
     }
 
-    /// Hands on what the guest wrote without ending the line.
+    /// Logs what the guest wrote without ending the line.
     pub(super) fn flush(&self) {
         self.streams.iter().for_each(Lines::close);
     }
@@ -152,7 +155,7 @@ fn first_half(digest: [u8; 32]) -> [u8; 16] {
     std::array::from_fn(|i| digest[i])
 }
 
-/// A standard stream that goes into the log, line by line.
+/// A standard stream that is logged line by line.
 #[derive(Clone)]
 struct Lines {
     level: Level,

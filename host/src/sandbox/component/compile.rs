@@ -1,7 +1,7 @@
-//! Compiling within bounds. A compiler cannot be interrupted, so what it is given is bounded first, and where it still
-//! takes too long it is left behind: it works on threads of its own, in nobody's way, until it is done.
+//! Compiles components within bounds. A compiler cannot be interrupted, so its input is bounded
+//! first. If it still takes too long, it is abandoned and finishes on threads of its own.
 //!
-//! What a component comes to once it is put together is counted in `parts`.
+//! `parts` counts what a component is composed of.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -16,13 +16,14 @@ use super::{LoadError, problem};
 use crate::plugin::Limits;
 use crate::sandbox::SandboxError;
 
-/// The body of one function. The time and the memory that a compiler takes for one grow faster than the function; the
-/// largest real ones, the main loops of interpreters, have about 300 KB.
+/// The maximum size of the body of one function. The time and memory to compile a function grow
+/// faster than its size; the largest real ones, the main loops of interpreters, have about 300 KB.
 const FUNCTION_BYTES: usize = 1 << 20;
-/// Functions of one component; interpreters with all their libraries have about 50,000.
+/// The maximum number of functions of one component. Interpreters with all their libraries have
+/// about 50,000.
 const FUNCTIONS: usize = 500_000;
 
-/// Refuses what has too many bytes.
+/// Fails if the component has more bytes than its limit.
 pub(super) fn check_size(bytes: &[u8], limits: &Limits) -> Result<(), LoadError> {
     let (length, limit) = (bytes.len() as u64, limits.component_bytes);
     if length > limit {
@@ -32,7 +33,7 @@ pub(super) fn check_size(bytes: &[u8], limits: &Limits) -> Result<(), LoadError>
     }
 }
 
-/// Refuses what would take the compiler too long or too much memory, before it sees it.
+/// Fails if compiling the component would take too long or too much memory.
 fn check_contents(bytes: &[u8]) -> Result<(), LoadError> {
     let mut functions = 0;
     let mut parts = Parts::default();
@@ -57,15 +58,15 @@ fn check_contents(bytes: &[u8]) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// Compiles a component, and gives up waiting for it when its time is over.
+/// Compiles a component. Fails if that takes longer than its limit.
 pub(super) fn compile(
     engine: &Engine,
     bytes: &[u8],
     limits: &Limits,
 ) -> Result<Component, LoadError> {
     check_contents(bytes)?;
-    // The compiler works on all threads of the pool that it is called in. With a pool of its own, one that is left
-    // behind holds up no other.
+    // The compiler uses all threads of the pool that it is called in. With a pool of its own, an
+    // abandoned compilation does not block others.
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let pool = ThreadPoolBuilder::new()
         .num_threads(threads)
@@ -77,7 +78,7 @@ pub(super) fn compile(
     let (done, compiled) = mpsc::channel();
     let (engine, bytes) = (engine.clone(), bytes.to_vec());
     pool.spawn(move || {
-        // Nobody waits any more for one that comes too late.
+        // It is no error if the receiver has stopped waiting.
         let _ = done.send(Component::from_binary(&engine, &bytes));
     });
     match compiled.recv_timeout(limits.compile) {

@@ -1,5 +1,5 @@
-//! Asks a component what it is: once, with nothing granted, within narrow limits, and within its own where these are
-//! narrower.
+//! Calls a component once to describe itself, with no grants and within narrow limits, or its own
+//! limits where these are narrower.
 
 use std::thread;
 use std::time::Duration;
@@ -16,20 +16,21 @@ use crate::sandbox::ctx::Ctx;
 use crate::sandbox::limits::bytes;
 use crate::sandbox::{convert, fault};
 
-/// As much as an action has unless its team file says otherwise.
+/// As much as the default for actions.
 const MEMORY_BYTES: u64 = 64 << 20;
-/// Time for one to start in, many times over.
+/// Many times what a component needs to start.
 const CPU: Duration = Duration::from_secs(1);
-/// It has nothing to wait for; only a machine that is busy elsewhere makes it last.
+/// A component has nothing to wait for here, so only a busy machine makes it slow.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// A manifest is a page of text and two schemas.
 const MANIFEST_BYTES: u64 = 1 << 20;
-/// All that it calls is refused.
+/// All of its host calls are refused.
 const HOST_CALLS: u32 = 64;
 
-/// Instantiates the component, checks the types of its functions, and has it describe itself.
+/// Instantiates the component, checks the types of its functions, and returns its description of
+/// itself.
 pub(super) fn ask(ready: &Ready, own: &Limits) -> Result<Manifest, LoadError> {
-    // A thread of its own, because the caller may or may not be inside a runtime.
+    // Runs on a thread of its own, because the caller may be inside a runtime.
     let asked = thread::scope(|scope| {
         scope
             .spawn(|| {
@@ -53,7 +54,7 @@ pub(super) fn ask(ready: &Ready, own: &Limits) -> Result<Manifest, LoadError> {
     }
 }
 
-/// What it may take of the machine: no more than when it is called. The rest is for what it does then.
+/// Returns the limits: on resources of the machine at most those of a call, otherwise the defaults.
 fn within(own: &Limits) -> Limits {
     Limits {
         memory_bytes: own.memory_bytes.min(MEMORY_BYTES),
@@ -120,7 +121,7 @@ async fn describe(ready: &Ready, limits: Limits) -> Result<Manifest, LoadError> 
     }
 }
 
-/// How asking can end badly.
+/// Why a component cannot describe itself.
 enum Asked {
     Types(wasmtime::Error),
     Failed(wasmtime::Error),
@@ -147,7 +148,7 @@ fn fits(manifest: Manifest) -> Result<Manifest, LoadError> {
     })
 }
 
-/// One text with what the fault has to show.
+/// Combines the message, backtrace and log of the fault in one text.
 fn failed(fault: Fault) -> LoadError {
     let summary = fault.message.lines().next().unwrap_or_default();
     let frames = fault

@@ -1,8 +1,9 @@
-//! What a component comes to once everything in it is put together. The compiler writes out a nested component anew for
-//! each of its instances, and copies an instance with all that it exports wherever it is named: a few levels of either
-//! make gigabytes of a few kilobytes. Both are counted here, part by part, without being made.
+//! Bounds what a component is composed of. The compiler writes out a nested component for each of
+//! its instances, and copies an instance with all its exports wherever it is named, so a few levels
+//! of either turn kilobytes into gigabytes. This module counts both without creating them.
 //!
-//! The bytes are not valid yet. What is named and not there counts as nothing: the compiler refuses it first.
+//! The bytes are not validated yet. A reference to something that does not exist counts as nothing,
+//! because the compiler rejects it first.
 
 use wasmparser::{
     ComponentAlias, ComponentExternalKind, ComponentInstance, ComponentOuterAliasKind, Encoding,
@@ -12,13 +13,14 @@ use wasmparser::{
 use super::LoadError;
 use crate::sandbox::limits::memory::INSTANCES;
 
-/// Instances of nested components. A toolchain makes one for each interface that is exported, and a composed component
-/// has those of all its members.
+/// The maximum number of instances of nested components. Toolchains create one for each exported
+/// interface, and a composed component has those of all its members.
 const NESTED: u64 = 4 * INSTANCES as u64;
-/// How deep instances make instances. Each level keeps a copy of what it knows of resources; composed components have
-/// two or three.
+/// The maximum nesting of instances. Each level keeps a copy of its knowledge of resources;
+/// composed components have two or three levels.
 const LEVELS: u64 = 16;
-/// All parts. Each takes up to a kilobyte of the compiler's memory; the interpreter of Python has about 16,000.
+/// The maximum number of parts. Each takes up to a kilobyte of the compiler's memory; the Python
+/// interpreter has about 16,000.
 const PARTS: u64 = 1 << 17;
 
 /// Counts the parts of a component, section by section.
@@ -26,11 +28,11 @@ const PARTS: u64 = 1 << 17;
 pub(super) struct Parts {
     /// The components that have begun and not ended, the innermost last.
     open: Vec<Frame>,
-    /// Whether a core module has begun in it. There is nothing to count within one but its imports.
+    /// Whether a core module is being read. Only its imports count.
     module: bool,
-    /// All that was read, also of what is never put together.
+    /// The number of all items that were read, including those that are never instantiated.
     read: u64,
-    /// The most imports of a core module: each of its instances has a copy of them.
+    /// The largest number of imports of a core module. Each of its instances has a copy of them.
     imports: u64,
 }
 
@@ -38,41 +40,42 @@ pub(super) struct Parts {
 #[derive(Default)]
 struct Frame {
     components: Vec<Nested>,
-    /// What copying each instance costs.
+    /// The cost of a copy of each instance.
     instances: Vec<Weight>,
     own: Definition,
 }
 
-/// A component as it can be named within another one.
+/// A component as another component can refer to it.
 #[derive(Clone, Copy)]
 enum Nested {
     Defined(Definition),
-    /// It came from elsewhere: as an import, or out of an instance.
+    /// A component from elsewhere: an import, or an export of an instance.
     Given(Weight),
 }
 
-/// What is known of a component.
+/// What is known about a component.
 #[derive(Clone, Copy, Default)]
 struct Definition {
-    /// Parts that an instance comes to.
+    /// The number of parts of an instance.
     parts: Weight,
-    /// Parts of all that it exports.
+    /// The number of parts of all its exports.
     exports: Weight,
-    /// Parts of the components around it that it keeps.
+    /// The number of parts that it captures from enclosing components.
     kept: u64,
-    /// Instances of core modules that an instance comes to.
+    /// The number of instances of core modules that an instance creates.
     cores: u64,
-    /// Instances of components.
+    /// The number of instances of components that it creates.
     nested: u64,
-    /// How deep these make instances in turn.
+    /// The nesting depth of those instances.
     levels: u64,
 }
 
-/// A number of parts that may depend on what the component around them is instantiated with.
+/// A number of parts, which may depend on the arguments that the enclosing component is
+/// instantiated with.
 #[derive(Clone, Copy, Default)]
 struct Weight {
     fixed: u64,
-    /// So often as many as the largest of its arguments has.
+    /// How many times the parts of the largest argument are added.
     arguments: u64,
 }
 
@@ -102,7 +105,7 @@ impl Weight {
         }
     }
 
-    /// With arguments that have no more than this.
+    /// Substitutes the weight of the largest argument.
     fn with(self, argument: Self) -> Self {
         let fixed = self.arguments.saturating_mul(argument.fixed);
         Self {
@@ -122,7 +125,7 @@ impl Nested {
 }
 
 impl Parts {
-    /// Counts the next section, and fails once there are too many.
+    /// Counts the next section. Fails if a bound is exceeded.
     pub(super) fn count(&mut self, payload: &Payload<'_>) -> Result<(), LoadError> {
         match payload {
             Payload::Version {
@@ -184,7 +187,7 @@ impl Parts {
         Ok(())
     }
 
-    /// The component that is being read.
+    /// Returns the component that is being read.
     fn frame(&mut self) -> &mut Frame {
         self.open.last_mut().expect(
             "the parser gives a component's sections only between its beginning and its end",
@@ -198,7 +201,7 @@ impl Parts {
         match self.open.last_mut() {
             Some(around) => around.component(Nested::Defined(own)),
             None => {
-                // What the host puts in place of an import is a name.
+                // The host passes one item for each import.
                 let parts = own.parts.with(Weight::ONE).fixed;
                 within(
                     "parts",
@@ -217,7 +220,7 @@ impl Parts {
                 ..
             } => {
                 let frame = self.frame();
-                // A part of it has no more parts.
+                // A part of an instance has no more parts than the whole.
                 let whole = frame.weight(ComponentExternalKind::Instance, instance_index);
                 frame.given(kind, whole)
             }
@@ -226,7 +229,7 @@ impl Parts {
         }
     }
 
-    /// What is taken from further out is kept by all that lie between.
+    /// Counts an alias of an outer item, which all components in between capture.
     fn outer(
         &mut self,
         kind: ComponentOuterAliasKind,
@@ -282,7 +285,7 @@ impl Frame {
         self.charge(nested.weight())
     }
 
-    /// Something that comes from elsewhere, with no more parts than this.
+    /// Counts an item from elsewhere with at most this weight.
     fn given(&mut self, kind: ComponentExternalKind, weight: Weight) -> Result<(), LoadError> {
         match kind {
             ComponentExternalKind::Component => self.component(Nested::Given(weight)),
@@ -294,7 +297,7 @@ impl Frame {
         }
     }
 
-    /// What is exported can be named once more.
+    /// Counts an export, which can be referred to again.
     fn export(&mut self, kind: ComponentExternalKind, index: u32) -> Result<(), LoadError> {
         let weight = self.weight(kind, index);
         self.own.exports.add(weight);
@@ -346,7 +349,7 @@ impl Frame {
         self.given(ComponentExternalKind::Instance, whole)
     }
 
-    /// Counts what an instance comes to. What it exports.
+    /// Counts an instance. Returns the weight of its exports.
     fn instantiate(&mut self, component: Definition, largest: Weight) -> Result<Weight, LoadError> {
         let own = &mut self.own;
         own.cores = own.cores.saturating_add(component.cores);

@@ -1,4 +1,4 @@
-//! What can be wrong with a component, and what to do about it.
+//! The errors of loading a component, with advice.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use crate::plugin::{Limit, Reached};
 use crate::sandbox::SandboxError;
 use crate::sandbox::limits::bytes;
 
-/// What a WebAssembly binary begins with.
+/// The first bytes of a WebAssembly binary.
 const MAGIC: &[u8] = b"\0asm";
-/// What follows in a core module.
+/// The version of a core module, which follows them.
 const CORE: &[u8] = &[1, 0, 0, 0];
-/// What follows in a component.
+/// The version of a component, which follows them.
 const COMPONENT: &[u8] = &[0x0d, 0, 1, 0];
 /// The package of the host's interfaces.
 const PACKAGE: &str = "strata:action/";
@@ -22,128 +22,129 @@ const PACKAGE: &str = "strata:action/";
 /// Why a component cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// Not WebAssembly at all.
+    /// The bytes are not WebAssembly.
     #[error(
         "this is not WebAssembly: a component begins with the bytes `\\0asm`, this with `{start}`"
     )]
     NotWasm {
-        /// Its first bytes, readable.
+        /// The first bytes, escaped.
         start: String,
     },
-    /// WebAssembly, but not a component.
+    /// The bytes are WebAssembly, but not a component.
     #[error(
         "this is a core WebAssembly module, not a component; `strata-host build` makes components"
     )]
     CoreModule,
-    /// A component of another time.
+    /// The component has an unsupported binary version.
     #[error(
         "this WebAssembly binary has the version `{version}`, which is neither a module's nor a component's; build it with a current toolchain"
     )]
     Version {
-        /// The four bytes in hex.
+        /// The four bytes of the version in hex.
         version: String,
     },
-    /// A component that does not compile.
+    /// The component does not compile.
     #[error("the component is not valid: {0}")]
     Invalid(String),
-    /// It is no action.
+    /// The component is not an action.
     #[error(
         "the component does not export `{HANDLER}`, so it is not an action (it exports {exports}); `function = \"…\"` beside `component` calls one of its functions, and `strata-host new action` shows how an action begins"
     )]
     NoHandler {
-        /// What it exports.
+        /// The names of its exports.
         exports: String,
     },
-    /// It is an action of another version.
+    /// The component is an action for another version of the interface.
     #[error(
         "the component exports `{found}`, this host calls `{HANDLER}`; build it against the host's version"
     )]
     HandlerVersion {
-        /// What it exports.
+        /// The interface that it exports.
         found: String,
     },
-    /// It imports what the host does not have.
+    /// The component imports something that the host does not provide.
     #[error(
         "the component imports `{import}`, which this host does not have; it offers `{PACKAGE}*@0.1.0` and WASI 0.2 without http"
     )]
     UnknownImport {
-        /// What it imports.
+        /// The name of the import.
         import: String,
     },
-    /// Names fit, types do not.
+    /// The names match, but the types do not.
     #[error(
         "the component's functions do not have the types of `{PACKAGE}*@0.1.0`: {why}; build it against the host's WIT"
     )]
     Types {
-        /// What does not fit.
+        /// The mismatch.
         why: String,
     },
-    /// It wants a module at run time.
+    /// The component imports a core module.
     #[error("the component imports a core module; compose it into one component first")]
     ImportsModule,
-    /// What would be put together of it is not known before it is.
+    /// The component instantiates a component that it does not define, so its number of parts
+    /// cannot be bounded in advance.
     #[error(
         "the component uses a component that it is given, or takes out of an instance; define each one where it is used"
     )]
     ComponentGiven,
-    /// It is made of too many parts.
+    /// The component has too many parts.
     #[error(
         "the component has {needed} {what}, the sandbox holds {bound}; build it as fewer parts"
     )]
     TooMany {
-        /// Of what.
+        /// The kind of part.
         what: &'static str,
-        /// How many it has.
+        /// The number it has.
         needed: u32,
-        /// How many are possible.
+        /// The maximum number.
         bound: u32,
     },
-    /// It has more bytes than it may.
+    /// The component has too many bytes.
     #[error("the component has {}, its limit is {}", bytes(*.length), bytes(*.limit))]
     TooLarge {
-        /// How many it has.
+        /// The size in bytes.
         length: u64,
-        /// How many it may have.
+        /// The maximum size in bytes.
         limit: u64,
     },
-    /// One of its functions is too large to be compiled in reasonable time.
+    /// A function of the component is too large to be compiled in reasonable time.
     #[error(
         "a function of the component has {}, the compiler takes {}; split it",
         bytes(*.length as u64), bytes(*.bound as u64)
     )]
     FunctionTooLarge {
-        /// How many bytes it has.
+        /// The size in bytes.
         length: usize,
-        /// How many are taken.
+        /// The maximum size in bytes.
         bound: usize,
     },
-    /// It has more functions than are compiled.
+    /// The component has too many functions.
     #[error("the component has more than {bound} functions, which is all that the compiler takes")]
     TooManyFunctions {
-        /// How many are taken.
+        /// The maximum number.
         bound: usize,
     },
-    /// Compiling it takes longer than it may.
+    /// Compiling the component takes too long.
     #[error("the component is not compiled within its limit of {limit:?}")]
     SlowToCompile {
-        /// How long it may take.
+        /// The time limit.
         limit: Duration,
     },
-    /// It fails when it is asked to describe itself.
+    /// The component fails to describe itself.
     #[error("the component fails to describe itself ({kind}): {message}")]
     Describe {
         /// The kind of its fault.
         kind: &'static str,
-        /// The fault.
+        /// The message of the fault.
         message: String,
     },
-    /// The machine is the problem.
+    /// The sandbox cannot be set up on this machine.
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
 }
 
 impl LoadError {
-    /// The limit that was reached, if that is the reason.
+    /// Returns the limit that was reached, if that is the reason.
     pub fn reached(&self) -> Option<Reached> {
         match self {
             Self::TooLarge { length, .. } => Some(Reached::by(Limit::Component, *length)),
@@ -153,7 +154,7 @@ impl LoadError {
     }
 }
 
-/// Tells by the first bytes whether these can be a component.
+/// Checks the first bytes of a component.
 pub(super) fn check_form(bytes: &[u8]) -> Result<(), LoadError> {
     if !bytes.starts_with(MAGIC) {
         let start = bytes[..bytes.len().min(8)].escape_ascii().to_string();
@@ -174,7 +175,7 @@ pub(super) fn of_compiling(error: &wasmtime::Error) -> LoadError {
     LoadError::Invalid(error.root_cause().to_string())
 }
 
-/// For a component without the handler that this host calls.
+/// Returns the error for a component without the handler that this host calls.
 pub(super) fn of_exports(component: &Component) -> LoadError {
     let ty = component.component_type();
     let names: Vec<String> = ty
@@ -197,7 +198,7 @@ pub(super) fn of_exports(component: &Component) -> LoadError {
     LoadError::NoHandler { exports }
 }
 
-/// For a component that cannot be linked.
+/// Returns the error for a component that cannot be linked.
 pub(super) fn of_imports(component: &Component, error: &wasmtime::Error) -> LoadError {
     let ty = component.component_type();
     let known = |name: &str| match name.split_once('@') {
@@ -234,7 +235,7 @@ const OWN: [&str; 13] = [
     "state",
     "types",
 ];
-/// The packages of WASI 0.2 that it has.
+/// The packages of WASI 0.2 that the host provides.
 const WASI: [&str; 6] = [
     "wasi:cli/",
     "wasi:clocks/",
@@ -244,7 +245,7 @@ const WASI: [&str; 6] = [
     "wasi:sockets/",
 ];
 
-/// An error with its causes, in one line.
+/// Formats an error with its causes on one line.
 pub(super) fn chain(error: &wasmtime::Error) -> String {
     let parts: Vec<String> = error.chain().map(ToString::to_string).collect();
     parts.join(": ")

@@ -1,4 +1,4 @@
-//! A component, linked and with its functions looked up, so that a call has nothing left to search for.
+//! A linked component whose functions have been looked up, so that calls need no searching.
 
 use std::sync::Arc;
 
@@ -20,9 +20,9 @@ use crate::sandbox::source::Sources;
 
 /// The interface that all actions export.
 pub(super) const HANDLER: &str = "strata:action/handler@0.1.0";
-/// Optional: it chooses.
+/// The optional interface of components that choose.
 pub(super) const THINKER: &str = "strata:action/thinker@0.1.0";
-/// Optional: it plans.
+/// The optional interface of components that plan.
 pub(super) const PLANNER: &str = "strata:action/planner@0.1.0";
 
 /// A component that can be instantiated and called.
@@ -30,7 +30,7 @@ pub(in crate::sandbox) struct Ready {
     pre: InstancePre<Ctx>,
     metering: Metering,
     wasi: Wasi,
-    /// None of a component that knows nothing of the host.
+    /// `None` if the component does not use the host's interfaces.
     handler: Option<Handler>,
     plan: Option<ComponentExportIndex>,
     choose: Option<ComponentExportIndex>,
@@ -38,7 +38,7 @@ pub(in crate::sandbox) struct Ready {
     sources: Arc<Sources>,
 }
 
-/// The functions of the handler.
+/// The exported functions of the handler.
 struct Handler {
     describe: ComponentExportIndex,
     run: ComponentExportIndex,
@@ -52,7 +52,7 @@ enum Wasi {
 }
 
 impl Ready {
-    /// Of a compiled component and what it was compiled from.
+    /// Links a compiled component. `bytes` is its source.
     pub(super) fn new(
         component: &Component,
         bytes: &[u8],
@@ -81,7 +81,7 @@ impl Ready {
         })
     }
 
-    /// Refuses what is no action.
+    /// Fails if the component is not an action.
     pub(super) fn check_handler(&self) -> Result<(), LoadError> {
         match self.handler {
             Some(_) => Ok(()),
@@ -101,7 +101,7 @@ impl Ready {
         self.pre.engine()
     }
 
-    /// Whether it was loaded for calls with a fuel limit.
+    /// Returns whether it was loaded for calls with a fuel limit.
     pub(super) fn counts_fuel(&self) -> bool {
         self.metering == Metering::Fuel
     }
@@ -133,7 +133,7 @@ impl Ready {
         self.choose.as_ref()
     }
 
-    /// What is known of the source it was made from.
+    /// Returns the debug information of the component.
     pub(in crate::sandbox) fn sources(&self) -> &Arc<Sources> {
         &self.sources
     }
@@ -143,7 +143,7 @@ impl Ready {
     }
 }
 
-/// Refuses what could never be instantiated within the sandbox's bounds.
+/// Fails if the component cannot be instantiated within the sandbox's bounds.
 fn within_bounds(component: &Component) -> Result<(), LoadError> {
     let Some(needs) = component.resources_required() else {
         return Err(LoadError::ImportsModule);
@@ -171,7 +171,8 @@ fn imports_wasi(component: &Component, engine: &Engine) -> Wasi {
     }
 }
 
-/// All interfaces of the host are there for every component; what is not granted answers `denied`.
+/// Every component can import all interfaces of the host. Functions without a grant return
+/// `denied`.
 fn linker(engine: &Engine, wasi: Wasi) -> wasmtime::Result<Linker<Ctx>> {
     fn own(ctx: &mut Ctx) -> &mut Ctx {
         ctx

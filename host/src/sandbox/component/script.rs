@@ -1,5 +1,5 @@
-//! Scripts: a component that interprets, together with what it is to run. To everything outside they are one component
-//! with a digest of its own, so that a mended script is a changed component.
+//! Scripts: an interpreter component together with the script that it runs. To all other modules
+//! they are one component with a digest of its own, so an edited script is a changed component.
 
 use std::sync::Arc;
 
@@ -13,24 +13,26 @@ use crate::blob::digest_of;
 use crate::excerpt::excerpt;
 use crate::plugin::{Limits, Plugin};
 
-/// How many loops of a script a fault lists, and how much of each line.
+/// The maximum number of loops of a script that a fault lists, and the length of each line.
 const LOOPS: usize = 8;
 const LINE_CHARS: usize = 80;
 
 /// A script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptFile {
-    /// What errors call it.
+    /// The name that errors show.
     pub name: String,
-    /// Its source; none if it is in the newest message of each call.
+    /// The source code; `None` if each call's newest message contains it.
     pub text: Option<String>,
 }
 
 impl WasmSandbox {
-    /// Makes a script ready to be called, under its own digest, in the interpreter with these bytes and their digest.
+    /// Loads a script under the digest `whole`, to run in the interpreter with these bytes and
+    /// their digest.
     ///
     /// # Errors
-    /// Fails if the interpreter cannot be loaded. What is wrong with the script itself shows when it is called.
+    /// Fails if the interpreter cannot be loaded. Errors in the script itself only show when it is
+    /// called.
     pub fn load_script(
         &self,
         (script, whole): (&ScriptFile, &Digest),
@@ -67,13 +69,15 @@ impl WasmSandbox {
 }
 
 impl ScriptFile {
-    /// That of script and interpreter together, given that of what the interpreter is made from.
+    /// Returns the digest of script and interpreter together, given the digest of what the
+    /// interpreter is built from.
     pub fn digest(&self, interpreter: &Digest) -> Digest {
         let whole = json!(["script", interpreter.0, self.name, self.text]);
         digest_of(whole.to_string().as_bytes())
     }
 
-    /// The comment at its head, or the first paragraph of the text there: in it a script says what it does.
+    /// Returns the description of the script: the comment at its start, or the first paragraph of
+    /// its docstring.
     fn description(&self) -> String {
         let text = self.text.as_deref().unwrap_or_default();
         let head = if text.starts_with("#!") {
@@ -94,8 +98,9 @@ impl ScriptFile {
         said.join(" ").trim().to_owned()
     }
 
-    /// Replaces the frames of the interpreter in a fault, which say nothing about the script. Where the script was is not known
-    /// to the host; if it computed for too long, it was in one of its loops, which are listed, or recursed.
+    /// Replaces the interpreter's frames in a fault, which say nothing about the script. The host
+    /// does not know the script's position. If the script computed for too long, it was in a loop
+    /// or recursed, so its loops are listed.
     pub(super) fn locate(&self, fault: &mut Fault) {
         if fault.backtrace.is_empty() {
             return;
@@ -112,7 +117,7 @@ impl ScriptFile {
         }
     }
 
-    /// Returns the lines of the script in which a loop begins.
+    /// Lists the lines of the script in which a loop starts.
     fn loops(&self) -> Vec<String> {
         let text = self.text.as_deref().unwrap_or_default();
         let is_loop = |line: &str| {
@@ -130,7 +135,8 @@ impl ScriptFile {
         numbered.map(shown).take(LOOPS).collect()
     }
 
-    /// The plugin as the interpreter is called with it: its config is the script and the script's own config.
+    /// Returns the plugin with which the interpreter is called. Its config has the script and the
+    /// script's own config.
     pub(super) fn configure(&self, plugin: &Plugin) -> Plugin {
         let script = self
             .text
@@ -144,7 +150,7 @@ impl ScriptFile {
     }
 }
 
-/// What a line of a comment says.
+/// Returns the text of a line comment.
 fn comment(line: &str) -> Option<&str> {
     let line = line.trim();
     line.strip_prefix("//")

@@ -1,5 +1,5 @@
-//! The components that are ready to be called. Each team holds those it loaded; what another team of the process holds
-//! is found by way of `Shared`, which holds nothing: with the last team that has a component, its code is gone.
+//! The loaded components. Each team owns those it has loaded. `Shared` finds those of other teams
+//! of the process without owning them, so the code is freed with the last team that uses it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
@@ -8,21 +8,21 @@ use strata_core::id::Digest;
 
 use super::{Loaded, Metering, Ready, ScriptFile};
 
-/// A component that is ready.
+/// A loaded component.
 pub(super) struct Shelved {
     pub(super) ready: Arc<Ready>,
     pub(super) loaded: Loaded,
-    /// What the component is to run, where it is an interpreter in a script's place.
+    /// The script to run, if the component is an interpreter.
     pub(super) script: Option<ScriptFile>,
 }
 
 type Key = (Digest, Metering);
 
-/// What one team holds.
+/// The components of one team.
 #[derive(Default)]
 pub(super) struct Held(RwLock<HashMap<Key, Arc<Shelved>>>);
 
-/// What the teams of a process hold.
+/// The components of all teams of the process.
 #[derive(Default)]
 pub(super) struct Shared(Mutex<HashMap<Key, Weak<Shelved>>>);
 
@@ -49,10 +49,11 @@ impl Shared {
             .and_then(Weak::upgrade)
     }
 
-    /// Lets others find a component. Where two made it ready at once, both get the one that was first.
+    /// Makes a component available to other teams. If two teams have loaded it at the same time,
+    /// both get the first one.
     pub(super) fn put(&self, metering: Metering, shelved: Shelved) -> Arc<Shelved> {
         let mut shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // What is gone leaves its name behind.
+        // Removes the entries of freed components.
         shared.retain(|_, shelved| shelved.strong_count() > 0);
         let key = (shelved.loaded.digest.clone(), metering);
         if let Some(there) = shared.get(&key).and_then(Weak::upgrade) {
@@ -71,10 +72,10 @@ mod tests {
     use crate::blob::digest_of;
     use crate::plugin::Limits;
 
-    /// The magic number and version of a component, and nothing in it.
+    /// The magic number and version of a component without content.
     const EMPTY: &[u8] = b"\0asm\x0d\0\x01\0";
 
-    /// The same with a custom section, which holds a name alone.
+    /// Returns the same with a custom section that only has a name.
     fn component(name: u8) -> Vec<u8> {
         [EMPTY, &[0, 2, 1, name]].concat()
     }

@@ -1,4 +1,5 @@
-//! The host functions for state: what an attempt reads is answered by the driver, what it writes waits for its success.
+//! The host functions for state. The driver answers reads; writes are kept until the attempt
+//! succeeds.
 
 use strata_core::environment::scope::{Change, ROLE_SCOPE, Write};
 use strata_core::json::Json;
@@ -9,14 +10,14 @@ use crate::sandbox::bindings::state;
 use crate::sandbox::convert;
 
 impl Ctx {
-    /// Records a write, if the scope exists. Whether it does is asked once per scope.
+    /// Records a write if the scope exists, which is checked once per scope.
     async fn record(&mut self, function: &'static str, write: Write) -> Reply<()> {
         let fits = name_fits("scope", &write.scope).and_then(|()| name_fits("key", &write.key));
         if let Err(refusal) = self.refuse_effects().and(fits) {
             return Ok(Err(refusal));
         }
         if write.scope != ROLE_SCOPE && !self.known_scopes.contains(&write.scope) {
-            // What lies there is not asked for: it may be large.
+            // Does not request the current value, which may be large.
             let (scope, key) = (write.scope.clone(), write.key.clone());
             let question = Ask::Get {
                 scope,
@@ -56,9 +57,9 @@ impl Ctx {
 /// A key of a scope that the attempt has written.
 #[derive(Default)]
 pub(super) struct Place {
-    /// What was read there last, after the writes up to then.
+    /// The value that was read last, with the writes up to then applied.
     seen: Option<Option<Json>>,
-    /// The writes since, by their index among all of the attempt's.
+    /// The indices of the writes since then among all writes of the attempt.
     written: Vec<usize>,
 }
 

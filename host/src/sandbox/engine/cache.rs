@@ -1,8 +1,9 @@
-//! Compiled code, kept in a private directory of the user. A file is used only if it is the user's alone and its
-//! checksum is right for its name; whatever is wrong with it or with the directory, the component is compiled again.
+//! A cache of compiled code in a private directory of the user. A file is used only if nobody but
+//! the user can access it and its checksum matches its name; otherwise the component is compiled
+//! again.
 //!
-//! The checksum guards against damage, and against files that were given another's name. Against intent there are only
-//! the permissions: nobody else may write there.
+//! The checksum protects against damage and against renamed files. Only the permissions of the
+//! directory protect against intent: nobody else can write there.
 
 use std::fs::{self, File, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -21,32 +22,36 @@ mod health;
 
 pub use health::CacheHealth;
 
-/// What each file ends with. The code comes first, so that it can be mapped as it lies there; the manifest follows.
+/// The last bytes of each file. The code comes first, so that it can be mapped into memory; the
+/// manifest follows it.
 const MAGIC: &[u8; 7] = b"strata\0";
-/// What is before that: the version of the layout. A file of another is as good as none.
+/// The version of the file layout, which precedes the magic bytes. Files of another version are not
+/// used.
 const LAYOUT: u8 = 4;
-/// Bytes of the checksum before that.
+/// The size of the checksum, which precedes the version.
 const SUM_BYTES: usize = 4;
-/// Bytes of the number before that, which says how long the manifest is.
+/// The size of the manifest's length, which precedes the checksum.
 const LENGTH_BYTES: usize = 4;
-/// What stands behind the manifest.
+/// The size of everything after the manifest.
 const TAIL_BYTES: usize = LENGTH_BYTES + SUM_BYTES + 1 + MAGIC.len();
-/// How much of a file is looked at at a time.
+/// How much of a file is read at once.
 const PIECE_BYTES: usize = 64 << 10;
-/// All files together; what has not been used for longest goes first.
+/// The maximum size of all files. The least recently used are removed first.
 const KEPT_BYTES: u64 = 2 << 30;
 
-/// What the files begin with whose locks are held while something is compiled. They are empty, and stay.
+/// The prefix of the names of lock files, which are locked while a component is compiled. They are
+/// empty and never removed.
 const LOCK: &str = "lock-";
-/// How many digits of a digest say which lock is its: 256 locks, so that few components wait for another's.
+/// How many digits of a digest select its lock file: 256 locks, so that few components wait for the
+/// lock of another.
 const LOCK_DIGITS: usize = 2;
 
-/// The cache, or none.
+/// The cache, which may be disabled.
 pub(in crate::sandbox) struct Cache {
     dir: Option<PathBuf>,
 }
 
-/// What is kept of one component: a file whose checksum is right.
+/// The cached data of one component: a file whose checksum matches.
 pub(in crate::sandbox) struct Entry {
     path: PathBuf,
     file: File,
@@ -59,30 +64,30 @@ pub(in crate::sandbox) struct Entry {
 enum Unfit {
     /// Another build of the host wrote it.
     Foreign,
-    /// It is not what was put there.
+    /// It is not what was written.
     Damaged,
 }
 
-/// The right to compile something, which nobody else on this machine has meanwhile. Given back when it is dropped, also
-/// by the end of the process.
+/// The exclusive right to compile a component on this machine. It is released on drop, and when the
+/// process ends.
 pub(in crate::sandbox) struct Turn {
     _locked: Option<File>,
 }
 
 impl Cache {
-    /// In the user's cache directory.
+    /// Returns the cache in the user's cache directory.
     pub(in crate::sandbox) fn of_user() -> Self {
         user::cache().map_or_else(Self::none, |base| {
             Self::at(&base.join("strata-host/compiled"))
         })
     }
 
-    /// Nothing is kept.
+    /// Returns a disabled cache.
     pub(in crate::sandbox) fn none() -> Self {
         Self { dir: None }
     }
 
-    /// In this directory, if it is ours alone.
+    /// Returns the cache in this directory, if nobody else can access it.
     pub(in crate::sandbox) fn at(dir: &Path) -> Self {
         let made = user::make_private(dir);
         if let Err(why @ Unusable::Shared(_)) = &made {
@@ -93,8 +98,9 @@ impl Cache {
         }
     }
 
-    /// The name under which a component is kept for an engine. Another version, setting or layout gives another name, so
-    /// that builds of the host that are used in turns leave each other's files alone.
+    /// Returns the name under which a component is cached for an engine. It depends on the versions
+    /// of the host and the file layout and on the engine's settings, so different builds of the
+    /// host do not overwrite each other's files.
     pub(in crate::sandbox) fn key(&self, digest: &Digest, engine: &Engine) -> String {
         let mut hasher = DefaultHasher::new();
         engine.precompile_compatibility_hash().hash(&mut hasher);
@@ -102,16 +108,16 @@ impl Cache {
         format!("{digest}-{:016x}", hasher.finish())
     }
 
-    /// Returns whether something is kept under a name, damaged or not.
+    /// Returns whether there is a file with this name, damaged or not.
     pub(in crate::sandbox) fn holds(&self, key: &str) -> bool {
         self.dir.as_ref().is_some_and(|dir| dir.join(key).exists())
     }
 
-    /// What is kept under a name, if it is undamaged.
+    /// Returns the cached data with this name, if it is undamaged.
     pub(in crate::sandbox) fn get(&self, key: &str) -> Option<Entry> {
         let path = self.dir.as_ref()?.join(key);
         let file = open(OpenOptions::new().read(true).append(true), &path).ok()?;
-        // Only for the order in which files are removed.
+        // The time of last use only determines the order of removal.
         let _ = file.set_modified(SystemTime::now());
         let (code_bytes, manifest) = match check(key, &file) {
             Ok(found) => found,
@@ -132,7 +138,7 @@ impl Cache {
         })
     }
 
-    /// Waits until nobody else compiles this. Where that cannot be arranged, it may be compiled twice.
+    /// Waits until nobody else compiles this component. If locking fails, it may be compiled twice.
     pub(in crate::sandbox) fn turn(&self, digest: &Digest) -> Turn {
         let lock = |dir: &PathBuf| {
             let name = format!("{LOCK}{}", digest.0.get(..LOCK_DIGITS).unwrap_or_default());
@@ -152,7 +158,8 @@ impl Cache {
         }
     }
 
-    /// Keeps a component's manifest and its code, as wasmtime serialises it, if that can be done.
+    /// Stores a component's manifest and its code as wasmtime serialises it. Failures are only
+    /// logged.
     pub(in crate::sandbox) fn put(&self, key: &str, manifest: &[u8], code: &[u8]) {
         let Some(dir) = &self.dir else { return };
         if let Err(error) = write(dir, key, manifest, code).and_then(|()| prune(dir, KEPT_BYTES)) {
@@ -162,25 +169,27 @@ impl Cache {
 }
 
 impl Entry {
-    /// The manifest.
+    /// Returns the manifest.
     pub(in crate::sandbox) fn manifest(&self) -> &[u8] {
         &self.manifest
     }
 
-    /// The component, unless the engine cannot use it after all. Its code is mapped: what is not called is not read, and
-    /// processes share it. Where files may not be executed, it is read.
+    /// Loads the component, unless the engine rejects it. The code is mapped into memory: what is
+    /// not called is not read, and processes share it. If files may not be executed, the code is
+    /// read instead.
     #[allow(
         unsafe_code,
         reason = "compiled code is loaded in no other way; see the safety comments"
     )]
     pub(in crate::sandbox) fn component(&self, engine: &Engine) -> Option<Component> {
-        // SAFETY: the file begins with what `Component::serialize` gave: only this module writes to the directory, it
-        // belongs to this user and is open to nobody else, and the checksum has just been found right. Nothing changes
-        // it while it is mapped: files are written beside and renamed, and removed, but never written again.
+        // SAFETY: the file starts with the output of `Component::serialize`: only this module
+        // writes to the directory, which belongs to this user and is closed to all others, and the
+        // checksum has just been verified. The file does not change while it is mapped, because
+        // files are written under another name and renamed, and removed, but never modified.
         let mapped = unsafe { Component::deserialize_file(engine, &self.path) };
         mapped.ok().or_else(|| {
             let code = self.code().ok()?;
-            // SAFETY: as above.
+            // SAFETY: see above.
             unsafe { Component::deserialize(engine, code) }.ok()
         })
     }
@@ -192,7 +201,7 @@ impl Entry {
     }
 }
 
-/// How long the code is, and the manifest, in a file whose checksum is right for its name.
+/// Verifies the checksum of a file for its name. Returns the size of the code, and the manifest.
 fn check(key: &str, file: &File) -> Result<(u64, Vec<u8>), Unfit> {
     let damaged = |_| Unfit::Damaged;
     let bytes = file.metadata().map_err(damaged)?.len();
@@ -213,7 +222,7 @@ fn check(key: &str, file: &File) -> Result<(u64, Vec<u8>), Unfit> {
     Ok((code_bytes, manifest))
 }
 
-/// What stands behind the manifest of a file in our layout: the manifest's length and the checksum.
+/// Reads the end of a file of the current layout: the length of the manifest, and the checksum.
 fn tail(file: &File, bytes: u64) -> Result<[u8; LENGTH_BYTES + SUM_BYTES], Unfit> {
     let read = |at: u64| {
         let mut bytes = [0; TAIL_BYTES];
@@ -226,13 +235,13 @@ fn tail(file: &File, bytes: u64) -> Result<[u8; LENGTH_BYTES + SUM_BYTES], Unfit
     match rest.split_first() {
         Some((&LAYOUT, magic)) if magic == MAGIC => Ok(*numbers),
         Some((_, magic)) if magic == MAGIC => Err(Unfit::Foreign),
-        // Older layouts begin with it.
+        // Older layouts start with the magic bytes.
         _ if read(0)?.starts_with(MAGIC) => Err(Unfit::Foreign),
         _ => Err(Unfit::Damaged),
     }
 }
 
-/// The checksum of what a file begins with, read piece by piece.
+/// Computes the checksum of code and manifest, reading them in pieces.
 fn sum(key: &str, file: &File, body_bytes: u64, length: &[u8]) -> io::Result<[u8; SUM_BYTES]> {
     let (mut sum, mut piece, mut at) = (sum_of(key), vec![0; PIECE_BYTES], 0);
     while at < body_bytes {
@@ -245,7 +254,7 @@ fn sum(key: &str, file: &File, body_bytes: u64, length: &[u8]) -> io::Result<[u8
     Ok(sum.finalize().to_le_bytes())
 }
 
-/// The beginning of a checksum: with the name, so that no file passes for another.
+/// Starts a checksum with the name, so that a renamed file does not match.
 fn sum_of(key: &str) -> crc32fast::Hasher {
     let mut sum = crc32fast::Hasher::new();
     sum.update(key.as_bytes());
@@ -253,7 +262,7 @@ fn sum_of(key: &str) -> crc32fast::Hasher {
     sum
 }
 
-/// Opens a file if it is one, and ours alone. Links are not followed.
+/// Opens a regular file that nobody else can access. Symbolic links are not followed.
 fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     const NO_LINKS: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
     let file = options.mode(0o600).custom_flags(NO_LINKS).open(path)?;
@@ -268,7 +277,7 @@ fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     Err(io::ErrorKind::PermissionDenied.into())
 }
 
-/// Writes beside and renames: a reader finds all of a file or none of it.
+/// Writes a file under a temporary name and renames it, so that readers never see a part of it.
 fn write(dir: &Path, key: &str, manifest: &[u8], code: &[u8]) -> io::Result<()> {
     let length = u32::try_from(manifest.len())
         .map_err(io::Error::other)?
@@ -287,12 +296,12 @@ fn write(dir: &Path, key: &str, manifest: &[u8], code: &[u8]) -> io::Result<()> 
     Ok(())
 }
 
-/// Removes the files that were not used for longest until the rest is within the limit.
+/// Removes the least recently used files until the rest is within the limit.
 fn prune(dir: &Path, limit: u64) -> io::Result<()> {
     let mut files = Vec::new();
     for file in fs::read_dir(dir)? {
         let file = file?;
-        // Another process may be doing the same.
+        // Another process may have removed it.
         let Ok(meta) = file.metadata() else { continue };
         if file
             .file_name()

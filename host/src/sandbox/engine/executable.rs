@@ -1,6 +1,6 @@
-//! Whether this process may make memory executable. systemd's `MemoryDenyWriteExecute`, SELinux without `execmem` and
-//! `PR_SET_MDWE` forbid it. The engine would notice only when it loads a component, with an error that looks like one of
-//! the component.
+//! Checks whether this process may make memory executable. systemd's `MemoryDenyWriteExecute`,
+//! SELinux without `execmem` and `PR_SET_MDWE` forbid it. The engine would only notice when it
+//! loads a component, with an error that looks like one of the component.
 
 use std::ptr::null_mut;
 
@@ -9,11 +9,11 @@ use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, m
 
 use crate::sandbox::SandboxError;
 
-/// What is mapped for the attempt; the kernel rounds it up to a page.
+/// The size of the test mapping; the kernel rounds it up to a page.
 const BYTES: usize = 1;
 
-/// Fails if memory that was written cannot be made executable. Any other failure is left to the engine, which needs more
-/// memory than this and says so.
+/// Fails if memory that was written cannot be made executable. Other failures are ignored here: the
+/// engine needs more memory than this and reports them.
 pub(super) fn check() -> std::result::Result<(), SandboxError> {
     match make_executable() {
         Err(Errno::ACCESS | Errno::PERM) => Err(SandboxError::NoExecutableMemory),
@@ -21,14 +21,14 @@ pub(super) fn check() -> std::result::Result<(), SandboxError> {
     }
 }
 
-/// Does what the engine does with compiled code, with memory that nothing is written to.
+/// Does what the engine does with compiled code, without writing anything.
 #[allow(
     unsafe_code,
     reason = "memory is mapped in no other way; see the safety comment"
 )]
 fn make_executable() -> Result<()> {
-    // SAFETY: the kernel chooses the place, so nothing else lies there. Nobody reads, writes or runs the memory, and it is
-    // unmapped before the address is forgotten.
+    // SAFETY: the kernel chooses an unused address. Nobody reads, writes or executes the memory,
+    // and it is unmapped before the address is discarded.
     unsafe {
         let memory = mmap_anonymous(
             null_mut(),

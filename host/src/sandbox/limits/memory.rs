@@ -1,21 +1,24 @@
-//! All memories and tables of a store, summed, and what was refused of them.
+//! Limits the sum of all memories and tables of a store, and remembers refused growths.
 
 use wasmtime::ResourceLimiter;
 
 use super::bytes;
 use crate::plugin::{Limit, Limits, Reached};
 
-/// Linear memories of one component: its own and those of what it is composed of.
+/// The maximum number of linear memories of one component, including those of the components it is
+/// composed of.
 pub(in crate::sandbox) const MEMORIES: u32 = 8;
-/// Tables of one component: one for each language runtime and adapter in it, and some to spare.
+/// The maximum number of tables of one component: one for each language runtime and adapter, with a
+/// reserve.
 pub(in crate::sandbox) const TABLES: u32 = 16;
-/// Core instances of one component; a component of a large runtime has about ten.
+/// The maximum number of core instances of one component. A component of a large runtime has about
+/// ten.
 pub(in crate::sandbox) const INSTANCES: u32 = 64;
-/// Bytes that a table element takes in the host.
+/// The size of a table element in the host, in bytes.
 const ELEMENT_BYTES: u64 = 8;
 
-/// Sums all memories and tables of a store, and remembers what it refused: to the guest a refusal is a return value,
-/// and the trap that follows does not say why.
+/// The memories and tables of a store, and the growth that was refused last: the guest sees a
+/// refusal only as a return value, and the trap that follows does not give the reason.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Memory {
     limit: u64,
@@ -38,12 +41,12 @@ impl Memory {
         }
     }
 
-    /// The most that was in use, in bytes.
+    /// Returns the peak of memory in use, in bytes.
     pub(in crate::sandbox) fn peak(&self) -> u64 {
         self.peak
     }
 
-    /// Says what was refused, and by which limit, unless the guest has got along without it since.
+    /// Returns which growth was refused and by which limit, unless a growth has succeeded since.
     pub(in crate::sandbox) fn refusal(&self) -> Option<(Reached, String)> {
         let reached = self.refused?;
         let asked = reached.asked.unwrap_or_default();
@@ -83,15 +86,15 @@ impl Memory {
     }
 }
 
-/// Whether a growth goes beyond what the memory or the table was declared with. It fails, then, whatever we say, and
-/// must not count; it is no refusal of ours.
+/// Returns whether a growth exceeds the declared maximum of the memory or table. It then fails in
+/// any case, so it must not count and is no refusal of the host.
 fn beyond(maximum: Option<usize>, desired: usize) -> bool {
     maximum.is_some_and(|maximum| desired > maximum)
 }
 
-/// What was granted is never given back: wasmtime reports failures of growths that it has not asked for, so that a
-/// guest could have anything given back. A growth that is granted fails only where the system has no memory, and then
-/// counts all the same.
+/// A granted growth is never subtracted again: wasmtime also reports failures of growths that it
+/// did not ask about, so a guest could reduce its sum at will. A granted growth fails only if the
+/// system has no memory, and then still counts.
 impl ResourceLimiter for Memory {
     fn memory_growing(
         &mut self,

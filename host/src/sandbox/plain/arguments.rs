@@ -1,5 +1,5 @@
-//! Where the arguments of a plain function come from: what the team file fixes, then the newest message, then the
-//! defaults of the team file.
+//! The arguments of a function of a foreign component: fixed ones from the team file, then those of
+//! the newest message, then the defaults of the team file.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -11,13 +11,13 @@ use wasmtime::component::{Type, Val};
 use super::value::from_json;
 use crate::sandbox::{Call, Entry};
 
-/// The `config` of an action that is a plain function.
+/// The `config` of an action that is a function of a foreign component.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Bindings {
-    /// Arguments by parameter, whatever a message says.
+    /// Arguments by parameter, which override the message.
     args: Map<String, Value>,
-    /// Arguments by parameter, where a message says nothing.
+    /// Arguments by parameter, for those that the message does not have.
     defaults: Map<String, Value>,
 }
 
@@ -34,7 +34,7 @@ impl Bindings {
     }
 }
 
-/// Whether what the team file says of arguments fits the parameters.
+/// Checks that the arguments in the team file fit the parameters.
 pub(super) fn check(ty: &ComponentFunc, config: &Json) -> Result<(), String> {
     let Bindings { args, defaults } = Bindings::parse(config)?;
     let mut room = Room::of_a_document();
@@ -59,7 +59,7 @@ pub(super) fn check(ty: &ComponentFunc, config: &Json) -> Result<(), String> {
     Ok(())
 }
 
-/// The arguments of a call, in the order of the parameters.
+/// Returns the arguments of a call, in the order of the parameters.
 pub(super) fn gather(ty: &ComponentFunc, call: &Call) -> Result<Vec<Val>, String> {
     let bindings = Bindings::parse(&call.plugin.config)?;
     let needed = |(name, ty): &(&str, Type)| !bindings.has(name) && !matches!(ty, Type::Option(_));
@@ -69,7 +69,7 @@ pub(super) fn gather(ty: &ComponentFunc, call: &Call) -> Result<Vec<Val>, String
         [(name, ty)] => newest.whole(name, ty),
         _ => None,
     };
-    // A text that is an argument itself is not searched for others.
+    // A text that is itself the argument is not searched for named arguments.
     let named = if whole.is_some() {
         newest.data.clone()
     } else {
@@ -113,7 +113,7 @@ fn missing(name: &str, named: Option<&Map<String, Value>>) -> String {
     )
 }
 
-/// What a call is about: the newest message, or the planned task that it carries out.
+/// The input of a call: the newest message, or the planned task that it carries out.
 struct Newest<'a> {
     content: &'a str,
     data: Option<Value>,
@@ -145,12 +145,13 @@ impl<'a> Newest<'a> {
         }
     }
 
-    /// Its data; where it has none its text, if that is JSON.
+    /// Returns the data of the message, or its text if that is JSON.
     fn document(&self) -> Option<Value> {
         self.data.clone().or_else(|| json::read(self.content).ok())
     }
 
-    /// All of it as the one argument that a function needs, unless it names that argument.
+    /// Returns the whole message as the only argument that a function needs, unless the message
+    /// names that argument.
     fn whole(&self, name: &str, ty: &Type) -> Option<Value> {
         let names_it = |value: &Value| value.get(name).is_some();
         if *ty == Type::String {

@@ -1,17 +1,17 @@
-//! JSON that cannot be made a value of a type, and why.
+//! The error of JSON that cannot be converted to a WIT type.
 
 use std::fmt;
 
 use serde_json::Value;
 use strata_core::json::JsonError;
 
-/// How much of a value an error shows.
+/// The maximum length of a value in an error.
 const SHOWN_BYTES: usize = 60;
 
-/// JSON that is no value of a type.
+/// JSON that does not fit a type.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Mismatch {
-    /// Where in the document, as a JSON pointer.
+    /// The location in the document, as a JSON pointer.
     place: String,
     why: Why,
 }
@@ -22,7 +22,7 @@ enum Why {
         expected: String,
         found: String,
     },
-    /// It may be one, but takes too much room.
+    /// It may fit, but the converted value would be too large.
     Room(JsonError),
 }
 
@@ -65,7 +65,7 @@ impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.why {
             Why::Other { expected, found } => write!(f, "expected {expected}, found `{found}`")?,
-            // Where the room ended says nothing.
+            // The location where the size limit was reached is not meaningful.
             Why::Room(error) => return write!(f, "as a value of its type it is {error}"),
         }
         if self.place.is_empty() {

@@ -1,6 +1,8 @@
-//! WIT values as JSON and back, as `interface` describes them as schemas. What comes out goes in again unchanged. Before
-//! JSON is made of a value it is told whether that `fits`; a value of JSON takes its room while it is made, since a record
-//! of options is made of nothing. What does not fit its type is a `Mismatch`.
+//! Converts WIT values to JSON and back, in the format that `interface` describes as schemas.
+//! Converting in both directions returns the same value. Both directions limit the size of the
+//! result: `fits` checks a value before it is converted to JSON, and converting from JSON counts
+//! the size on the way, because a record of options needs almost no JSON. JSON that does not fit
+//! its type is a `Mismatch`.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,14 +13,14 @@ use wasmtime::component::{Type, Val};
 
 use super::mismatch::Mismatch;
 
-/// Numbers that JSON does not have, by the names they are written with.
+/// The names of numbers that JSON does not have.
 const NAN: &str = "NaN";
 const INFINITY: &str = "Infinity";
 const NEGATIVE_INFINITY: &str = "-Infinity";
-/// Beyond it not every whole number is a float.
+/// Above this, not every integer has a floating-point value.
 const WHOLE_FLOATS: f64 = 9_007_199_254_740_992.0;
 
-/// What in a type has no JSON, if anything.
+/// Returns the part of a type that has no JSON form, if there is one.
 pub(super) fn without_json(ty: &Type) -> Option<&'static str> {
     match ty {
         Type::Own(_) | Type::Borrow(_) => Some("a resource"),
@@ -41,7 +43,8 @@ pub(super) fn without_json(ty: &Type) -> Option<&'static str> {
     }
 }
 
-/// A value of a type from JSON, in the room that is left. The error says where and what was expected.
+/// Converts JSON to a value of a type, within the remaining size. The error has the location and
+/// the expected type.
 pub(super) fn from_json(ty: &Type, value: &Value, room: &mut Room) -> Result<Val, Mismatch> {
     let expected = |what: &str| Mismatch::new(what, value);
     match ty {
@@ -87,7 +90,7 @@ pub(super) fn from_json(ty: &Type, value: &Value, room: &mut Room) -> Result<Val
             let bytes = STANDARD
                 .decode(text)
                 .map_err(|_| expected("a string in base64"))?;
-            // Each is a value of its own.
+            // Each byte is a `Val` of its own.
             room.text(bytes.len().saturating_mul(size_of::<Val>()))?;
             Ok(Val::List(bytes.into_iter().map(Val::U8).collect()))
         }
@@ -130,7 +133,8 @@ pub(super) fn from_json(ty: &Type, value: &Value, room: &mut Room) -> Result<Val
     }
 }
 
-/// Refuses a value that would take too much room as JSON: an object takes many times what a record does in a guest.
+/// Fails if a value would be too large as JSON: an object takes many times the memory of a record
+/// in a guest.
 pub(super) fn fits(value: &Val) -> Result<(), JsonError> {
     count(value, &mut Room::of_a_document())
 }
@@ -138,7 +142,7 @@ pub(super) fn fits(value: &Val) -> Result<(), JsonError> {
 fn count(value: &Val, room: &mut Room) -> Result<(), JsonError> {
     match value {
         Val::String(text) | Val::Enum(text) | Val::Variant(text, None) => room.text(text.len()),
-        // In base64.
+        // Bytes are encoded in base64.
         Val::List(items) if matches!(items.first(), Some(Val::U8(_))) => {
             room.text(items.len().div_ceil(3) * 4)
         }
@@ -178,7 +182,7 @@ fn count(value: &Val, room: &mut Room) -> Result<(), JsonError> {
     }
 }
 
-/// A value of a type as JSON.
+/// Converts a value of a type to JSON.
 pub(super) fn to_json(ty: &Type, value: Val) -> Value {
     match (ty, value) {
         (_, Val::Bool(value)) => value.into(),
@@ -190,7 +194,7 @@ pub(super) fn to_json(ty: &Type, value: Val) -> Value {
         (_, Val::S16(value)) => value.into(),
         (_, Val::S32(value)) => value.into(),
         (_, Val::S64(value)) => value.into(),
-        // The shortest text that means this float, rather than the digits that widening adds.
+        // Uses the shortest text that denotes this float, instead of the digits that widening adds.
         (_, Val::Float32(value)) => written(value.to_string().parse().unwrap_or(f64::from(value))),
         (_, Val::Float64(value)) => written(value),
         (_, Val::Char(value)) => value.to_string().into(),
@@ -251,7 +255,7 @@ pub(super) fn to_json(ty: &Type, value: Val) -> Value {
                 .map_or(Value::Null, |(ty, inner)| to_json(&ty, *inner));
             wrapped(case, inner)
         }
-        // None; and what no function that passed its check returns.
+        // `none`, and values that no checked function returns.
         _ => Value::Null,
     }
 }
@@ -280,7 +284,7 @@ fn float(value: &Value) -> Result<f64, Mismatch> {
     }
 }
 
-/// A whole number within the range of its type. As in JSON Schema, 1.0 is one.
+/// Parses an integer in the range of its type. As in JSON Schema, 1.0 is an integer.
 fn integer(value: &Value, least: i128, most: i128) -> Result<i128, Mismatch> {
     let whole =
         |float: f64| (float.fract() == 0.0 && float.abs() <= WHOLE_FLOATS).then_some(float as i128);
@@ -398,7 +402,7 @@ fn option(value: &Value, ty: &Type, room: &mut Room) -> Result<Val, Mismatch> {
     Ok(Val::Option(Some(Box::new(inner))))
 }
 
-/// The one key of an object, which is one of some, and its value.
+/// Returns the only key of an object, which must be one of `keys`, and its value.
 fn only<'v>(value: &'v Value, keys: &[&str]) -> Result<(&'v str, &'v Value), Mismatch> {
     let object = value.as_object().filter(|object| object.len() == 1);
     let entry = object
@@ -415,7 +419,7 @@ fn only<'v>(value: &'v Value, keys: &[&str]) -> Result<(&'v str, &'v Value), Mis
         .ok_or_else(expected)
 }
 
-/// What a case of a `result` carries; `null` where that is nothing.
+/// Converts the payload of a case of a `result`, which is `null` if the case has none.
 fn payload(ty: Option<Type>, value: &Value, room: &mut Room) -> Result<Option<Box<Val>>, Mismatch> {
     match ty {
         Some(ty) => from_json(&ty, value, room).map(|value| Some(Box::new(value))),

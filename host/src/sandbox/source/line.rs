@@ -1,19 +1,20 @@
-//! The lines of one unit of debug information.
+//! The line table of one unit of debug information.
 
 use gimli::{Format, LineProgramHeader, Reader, Section};
 
 use super::unit::Unit;
 use super::{Budget, Bytes};
 
-/// How much is read of the names of files and directories, which are held while lines are looked for.
+/// The maximum size of the header with the names of files and directories, which are in memory
+/// while lines are looked up.
 const NAMES_BYTES: usize = 256 << 10;
-/// How much is read of the lines, which may name more files as they go.
+/// The maximum size of the line program, which may define more files.
 const LINES_BYTES: usize = 2 << 20;
 
-/// What the lines of a unit say of some addresses.
+/// The lines at some addresses of a unit.
 pub(super) struct Lines<'a> {
     header: LineProgramHeader<Bytes<'a>>,
-    /// A file and a line for each address, where there is one.
+    /// The file and line of each address, if known.
     pub rows: Vec<Option<(u64, u64)>>,
 }
 
@@ -48,7 +49,8 @@ impl<'a> Lines<'a> {
                         .zip(addresses)
                         .filter(|(_, at)| (begin..next).contains(at))
                     {
-                        // Where several say something, those that begin at zero are of functions that were dropped.
+                        // If several sequences match, those that start at zero belong to functions
+                        // that the linker dropped.
                         if found.is_none_or(|(other, _)| other <= start) {
                             *found = Some((start, place));
                         }
@@ -72,7 +74,8 @@ impl<'a> Lines<'a> {
         })
     }
 
-    /// A place as `file:line`. The file is one of the compiler's machine, with the directory it was found in.
+    /// Formats a location as `file:line`. The path is one on the compiler's machine, with its
+    /// directory.
     pub(super) fn source(
         &self,
         unit: &Unit<'a>,
@@ -99,16 +102,17 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// On the compiler's machine.
+/// Returns whether a path is absolute on the compiler's machine.
 fn is_absolute(path: &str) -> bool {
     path.starts_with(['/', '\\']) || path.get(1..3) == Some(":\\")
 }
 
-/// How long the header of a program is: `gimli` holds all that is named in one.
+/// Returns the length of the header of a line program. `gimli` holds all names of the header in
+/// memory.
 fn header_length(mut program: Bytes<'_>) -> Option<usize> {
     let (_, format): (_, Format) = program.read_initial_length().ok()?;
     if program.read_u16().ok()? >= 5 {
-        // The sizes of addresses and segments.
+        // Skips the sizes of addresses and segments.
         program.skip(2).ok()?;
     }
     program.read_length(format).ok()

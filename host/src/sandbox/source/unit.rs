@@ -1,4 +1,4 @@
-//! One unit of debug information: what it covers, and its functions.
+//! One unit of debug information: the addresses it covers, and its functions.
 
 use std::sync::Arc;
 
@@ -10,9 +10,11 @@ use gimli::{
 
 use super::{Budget, Bytes, LEVELS, text};
 
-/// How much is read of the shapes that the entries of a unit have. Compilers need a few dozen, of some bytes each.
+/// The maximum size of the abbreviations of a unit. Compilers need a few dozen, of a few bytes
+/// each.
 const SHAPES_BYTES: usize = 16 << 10;
-/// From a function to where its name is: from a call to what was inlined, from that to its declaration.
+/// The maximum number of references from a function to its name: from a call to the inlined
+/// function, from that to its declaration.
 const HOPS: usize = 4;
 
 type Value<'a> = AttributeValue<Bytes<'a>>;
@@ -22,23 +24,24 @@ type Attribute<'a> = gimli::Attribute<Bytes<'a>>;
 pub(super) struct Unit<'a> {
     pub dwarf: &'a Dwarf<Bytes<'a>>,
     pub inner: gimli::Unit<Bytes<'a>>,
-    /// Where its lines are.
+    /// The offset of its line program.
     pub lines: Option<DebugLineOffset>,
-    /// The directory it was compiled in.
+    /// The directory in which it was compiled.
     pub dir: Option<Value<'a>>,
     root: Vec<Attribute<'a>>,
 }
 
-/// A function around an address.
+/// A function that contains an address.
 pub(super) struct Scope {
     at: UnitOffset,
     depth: isize,
-    /// The file and the line it was called in, where it was inlined.
+    /// The file and line of the call, if it was inlined.
     pub call: Option<(u64, u64)>,
 }
 
 impl<'a> Unit<'a> {
-    /// Reads what a unit says of itself. `gimli::Unit::new` would read its lines, too, however many these are.
+    /// Reads the root entry of a unit. `gimli::Unit::new` would also read its lines, whatever their
+    /// size.
     pub(super) fn read(
         dwarf: &'a Dwarf<Bytes<'a>>,
         header: UnitHeader<Bytes<'a>>,
@@ -50,7 +53,7 @@ impl<'a> Unit<'a> {
             .slice()
             .get(header.debug_abbrev_offset().0..)?;
         let shapes = &shapes[..shapes.len().min(SHAPES_BYTES)];
-        // Most of them are short.
+        // Most abbreviations are short.
         budget.take(shapes.len() / 8)?;
         let shapes = DebugAbbrev::new(shapes, LittleEndian)
             .abbreviations(DebugAbbrevOffset(0))
@@ -110,7 +113,7 @@ impl<'a> Unit<'a> {
         })
     }
 
-    /// Whether any of these addresses is in it.
+    /// Returns whether the unit covers any of these addresses.
     pub(super) fn covers(&self, addresses: impl Iterator<Item = u64>, budget: &mut Budget) -> bool {
         let addresses: Vec<u64> = addresses.collect();
         !self
@@ -119,10 +122,10 @@ impl<'a> Unit<'a> {
             .is_empty()
     }
 
-    /// The functions around each of these addresses, the outermost first.
+    /// Returns the functions that contain each of these addresses, the outermost first.
     pub(super) fn functions(&self, addresses: &[u64], budget: &mut Budget) -> Vec<Vec<Scope>> {
         let mut scopes: Vec<Vec<Scope>> = addresses.iter().map(|_| Vec::new()).collect();
-        // Where it ends early, what was found is still right.
+        // If reading stops early, what was found so far is still correct.
         self.walk(addresses, &mut scopes, budget);
         scopes
     }
@@ -171,7 +174,7 @@ impl<'a> Unit<'a> {
         Some(())
     }
 
-    /// Which of these addresses an entry says it covers.
+    /// Returns the indices of the addresses that an entry covers.
     fn covered(
         &self,
         entry: &[Attribute<'a>],
@@ -223,7 +226,7 @@ impl<'a> Unit<'a> {
         )
     }
 
-    /// What a function is called.
+    /// Returns the name of a function.
     pub(super) fn name_of(&self, scope: &Scope, budget: &mut Budget) -> Option<String> {
         self.name_at(scope.at, HOPS, budget)
     }
@@ -263,7 +266,7 @@ impl<'a> Unit<'a> {
         .value()
         {
             AttributeValue::UnitRef(at) => self.name_at(at, hops, budget),
-            // In another unit.
+            // The name is in another unit.
             AttributeValue::DebugInfoRef(at) => {
                 let mut units = self.dwarf.units();
                 while let Some(header) = units.next().ok()? {
@@ -279,13 +282,13 @@ impl<'a> Unit<'a> {
         }
     }
 
-    /// A text that an attribute holds or leads to.
+    /// Returns the text that an attribute contains or refers to.
     pub(super) fn text(&self, value: Value<'a>, budget: &mut Budget) -> Option<String> {
         text(self.dwarf.attr_string(&self.inner, value).ok()?, budget)
     }
 }
 
-/// Where an inlined function was called.
+/// Returns the file and line at which an inlined function was called.
 fn call(attributes: &[Attribute<'_>]) -> Option<(u64, u64)> {
     let number = |name| {
         let attribute = attributes

@@ -1,5 +1,6 @@
-//! How much staged directories may come to hold, while a guest writes to them with WASI's many functions: looked at again
-//! and again, and once more when it is done. What it writes in between is what the disk takes in that time.
+//! Limits the size of staged directories while a guest writes to them with WASI functions. The size
+//! is checked periodically, and once more at the end. What a guest writes in between is bounded by
+//! the speed of the disk.
 
 use std::io;
 use std::path::Path;
@@ -14,21 +15,22 @@ use super::disk::Root;
 use super::stage::FilesFault;
 use crate::sandbox::limits::bytes;
 
-/// How often it is looked how much a guest has written by now.
+/// How often the size is checked.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What a directory may come to hold.
+/// The size limit of one staged directory, or of all of them.
 #[derive(Clone)]
 pub(super) struct Cap {
     root: Arc<Root>,
     opened: Opened,
     limit: u64,
-    /// The directory's number among the staged ones, and the guest's name of it; none for all of them together.
+    /// The number of the directory among the staged ones, and the guest's name for it; `None` for
+    /// all of them together.
     one: Option<(usize, String)>,
 }
 
 impl Cap {
-    /// For all staged directories together.
+    /// Creates the limit of all staged directories together.
     pub(super) fn of_all(path: &Path, opened: &Opened, limit: u64) -> Self {
         let (root, opened) = (Arc::new(Root::new(path.into())), opened.clone());
         Self {
@@ -39,7 +41,8 @@ impl Cap {
         }
     }
 
-    /// For one of them. One that holds more than is granted already may still be changed, and not grow.
+    /// Creates the limit of one staged directory. If it already holds more than is granted, its
+    /// files may still be changed, but it must not grow.
     pub(super) fn of(
         (guest, copy): (&str, &Arc<Root>),
         (opened, number): (&Opened, usize),
@@ -55,7 +58,8 @@ impl Cap {
         })
     }
 
-    /// What is removed meanwhile is missed rather than counted twice: it is counted the next time.
+    /// A file that is removed during the count may be missed, but never counted twice. The next
+    /// check counts it.
     fn held(&self) -> io::Result<u64> {
         let removed = self
             .opened
@@ -63,13 +67,13 @@ impl Cap {
         Ok(self.root.held()?.saturating_add(removed))
     }
 
-    /// Returns the fault of a directory that holds too much at the end.
+    /// Returns the fault of a directory that is too large at the end.
     pub(super) fn broken(&self) -> Option<FilesFault> {
         Some(self.fault(&self.excess()?))
     }
 
-    /// Returns the fault of a directory that holds too much by now. It does not say how much, which is another number
-    /// each time.
+    /// Returns the fault of a directory that is too large now. The message does not include the
+    /// size, which would differ each time.
     fn overflown(&self) -> Option<FilesFault> {
         self.excess()?;
         let why = format!(
@@ -82,11 +86,11 @@ impl Cap {
         })
     }
 
-    /// By how much it holds too much, in words.
+    /// Returns by how much the limit is exceeded, as a text.
     fn excess(&self) -> Option<String> {
         match self.held().and_then(|held| quota::check(held, self.limit)) {
             Err(error) if error.kind() == io::ErrorKind::QuotaExceeded => Some(error.to_string()),
-            // Files that come and go while they are counted are counted the next time.
+            // Files that change during the count are counted the next time.
             _ => None,
         }
     }
@@ -102,7 +106,7 @@ impl Cap {
     }
 }
 
-/// Waits until the guest has written too much, whatever it writes with; then says so.
+/// Waits until the guest has exceeded a limit, and returns the fault.
 pub(super) async fn overflow(caps: Vec<Cap>) -> FilesFault {
     loop {
         tokio::time::sleep(LOOK).await;

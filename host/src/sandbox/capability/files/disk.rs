@@ -1,6 +1,7 @@
-//! A directory of the host, and what is done below it: looked at, read, replaced, removed. Every step down is taken from
-//! the directory above without following a symbolic link, so no path leads out, whoever changes what meanwhile. Only
-//! reading a file follows links, and those that stay below.
+//! A directory of the host and the operations below it: look up, read, replace, remove. Each
+//! component of a path is opened from the directory above without following symbolic links, so no
+//! path leads out of the directory even if it changes concurrently. Only reading a file follows
+//! links, and only those that stay inside.
 
 use std::ffi::OsStr;
 use std::fs::{File, Permissions};
@@ -19,28 +20,29 @@ use super::super::quota;
 use super::own::Own;
 use super::partial::{self, Partial};
 
-/// A directory, opened when first used.
+/// A directory, opened on first use.
 #[derive(Debug)]
 pub(super) struct Root {
     host: PathBuf,
     dir: OnceLock<Dir>,
     counted: OnceLock<u64>,
     own: Own,
-    /// Where that lies in it.
+    /// The path of `own` in this directory.
     own_place: OnceLock<Option<PathBuf>>,
 }
 
-/// What lies at a place.
+/// What is at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Absent,
     Directory,
     File {
         bytes: u64,
-        /// Changes with every change of the file, but for one that takes pains to hide.
+        /// The inode number and modification time. They change with every change of the file,
+        /// unless a program resets the time on purpose.
         stamp: (u64, i64, i64),
     },
-    /// A symbolic link, a device, a pipe.
+    /// A symbolic link, a device or a pipe.
     Other,
 }
 
@@ -49,7 +51,7 @@ impl Root {
         Self::without(host, Own::default())
     }
 
-    /// The same without what the host saves there.
+    /// Like `new`, but hides the files that the host saves there.
     pub(super) fn without(host: PathBuf, own: Own) -> Self {
         Self {
             host,
@@ -60,24 +62,25 @@ impl Root {
         }
     }
 
-    /// Where in it the host saves something itself.
+    /// Returns the path in this directory at which the host saves files.
     fn own_place(&self) -> Option<&Path> {
         self.own_place
             .get_or_init(|| self.own.inside(&self.host))
             .as_deref()
     }
 
-    /// Whether something of the host's own lies in it.
+    /// Returns whether files of the host are in this directory.
     pub(super) fn is_beside_own(&self) -> bool {
         self.own_place().is_some()
     }
 
-    /// Whether a place is the host's own, or lies in what is.
+    /// Returns whether a path is one of the host's files or below one.
     pub(super) fn is_own(&self, inside: &Path) -> bool {
         self.own_place().is_some_and(|own| inside.starts_with(own))
     }
 
-    /// Whether this may not come to lie at a place: it is the host's own, or what is lies below it.
+    /// Returns whether this content must not be written to a path because that would replace a file
+    /// of the host.
     pub(super) fn is_kept_from(&self, inside: &Path, content: &Content) -> bool {
         let holds_own = self.own_place().is_some_and(|own| own.starts_with(inside));
         self.is_own(inside) || holds_own && *content != Content::Directory
@@ -95,7 +98,7 @@ impl Root {
         Ok(self.dir.get_or_init(|| dir))
     }
 
-    /// The bytes of all files below; none where there is no directory.
+    /// Returns the size of all files below the directory; 0 if it does not exist.
     pub(super) fn held(&self) -> io::Result<u64> {
         match self.open() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
@@ -103,7 +106,7 @@ impl Root {
         }
     }
 
-    /// What was counted here before, or is now.
+    /// Returns the cached count, or computes it with `count`.
     pub(super) fn counted(&self, count: impl FnOnce() -> io::Result<u64>) -> io::Result<u64> {
         match self.counted.get() {
             Some(counted) => Ok(*counted),
@@ -111,7 +114,7 @@ impl Root {
         }
     }
 
-    /// Whether it is there, or can be made.
+    /// Returns whether the directory exists or can be created.
     pub(super) fn may_be(&self) -> bool {
         match std::fs::metadata(&self.host) {
             Ok(meta) => meta.is_dir(),
@@ -119,12 +122,12 @@ impl Root {
         }
     }
 
-    /// Makes the directory itself, if it is missing.
+    /// Creates the directory itself if it is missing.
     pub(super) fn create(&self) -> io::Result<()> {
         std::fs::create_dir_all(&self.host)
     }
 
-    /// A directory below. `inside` has names only.
+    /// Opens a directory below. `inside` must have only normal components.
     fn dir(&self, inside: &Path) -> io::Result<Dir> {
         let mut dir = self.open()?.try_clone()?;
         for name in inside {
@@ -133,7 +136,8 @@ impl Root {
         Ok(dir)
     }
 
-    /// The directory that a place lies in, and its name there. The directory itself has none.
+    /// Opens the parent directory of a path, and returns it with the last component. Fails for the
+    /// directory itself.
     fn above<'a>(&self, inside: &'a Path) -> io::Result<(Dir, &'a Path)> {
         let name = inside
             .file_name()
@@ -142,7 +146,7 @@ impl Root {
         Ok((self.dir(inside.parent().unwrap_or(Path::new("")))?, name))
     }
 
-    /// What lies at a place.
+    /// Returns what is at a path.
     pub(super) fn look(&self, inside: &Path) -> io::Result<Found> {
         if self.is_own(inside) {
             return Ok(Found::Absent);
@@ -161,7 +165,8 @@ impl Root {
         }
     }
 
-    /// Opening a symbolic link as a directory fails like opening a file as one; only below the latter is nothing.
+    /// Opening a symbolic link as a directory fails with the same error as opening a file as one.
+    /// Only below a file is nothing.
     fn beneath(&self, inside: &Path) -> Found {
         match self.blocked(inside) {
             Ok(Some((_, Found::Other))) => Found::Other,
@@ -169,7 +174,7 @@ impl Root {
         }
     }
 
-    /// What lies above a place, and is no directory, and where.
+    /// Returns the first path above `inside` that is not a directory, and what it is.
     pub(super) fn blocked<'a>(&self, inside: &'a Path) -> io::Result<Option<(&'a Path, Found)>> {
         let above = inside.parent().unwrap_or(Path::new(""));
         let mut dir = match self.open() {
@@ -194,14 +199,15 @@ impl Root {
         Ok(None)
     }
 
-    /// The bytes of a file; none where there are more than `limit`. Links are followed as long as they stay below.
+    /// Returns the content of a file; `None` if it has more than `limit` bytes. Links are followed
+    /// if they stay inside.
     pub(super) fn read(&self, inside: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
-        // Opening a pipe would otherwise wait for its other end.
+        // Opening a pipe would otherwise block until the other end is opened.
         let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(nonblocking);
         let file = self.open()?.open_with(inside, &options)?;
-        // A link may lead there.
+        // A link may lead to a file of the host.
         if self.is_beside_own() && self.own.has(&file.try_clone()?.into_std()) {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
@@ -217,7 +223,8 @@ impl Root {
         Ok((content.len() as u64 <= limit).then_some(content))
     }
 
-    /// At most `limit` names in a directory, with what they are. Names that are not text cannot be told to anybody.
+    /// Returns at most `limit` names in a directory, with what they are. Names that are not UTF-8
+    /// are left out.
     pub(super) fn names(&self, inside: &Path, limit: usize) -> io::Result<Vec<(String, Found)>> {
         if self.is_own(inside) {
             return Err(io::ErrorKind::NotFound.into());
@@ -242,7 +249,7 @@ impl Root {
             let found = match kind.is_file() {
                 true => match found_file(&dir, Path::new(&name)) {
                     Ok(found) => found,
-                    // Gone since.
+                    // The file was removed meanwhile.
                     Err(_) => continue,
                 },
                 false if kind.is_dir() => Found::Directory,
@@ -253,8 +260,8 @@ impl Root {
         Ok(names)
     }
 
-    /// Writes a file beside its place and renames it, so that nobody ever sees half of it; it lasts once this returns.
-    /// The directories above are made.
+    /// Writes a file under a temporary name and renames it, so that it is never seen half written.
+    /// It is durable when this returns. Missing directories above are created.
     pub(super) fn put(&self, inside: &Path, content: &[u8]) -> io::Result<()> {
         self.make(inside.parent().unwrap_or(Path::new("")))?;
         let (dir, name) = self.above(inside)?;
@@ -263,7 +270,7 @@ impl Root {
             mut file,
         } = Partial::beside(&dir, name)?;
         let written = (|| {
-            // Who may read it, or run it, stays as it is.
+            // Keeps the permissions of the file that is replaced.
             if let Ok(meta) = dir.symlink_metadata(name)
                 && meta.is_file()
             {
@@ -274,14 +281,14 @@ impl Root {
             dir.rename(&beside, &dir, name)
         })();
         if written.is_err() {
-            // The first error is the one that matters.
+            // The error of writing is the one to report.
             let _ = dir.remove_file(&beside);
         }
         written?;
         sync(&dir)
     }
 
-    /// Makes a directory and those above it.
+    /// Creates a directory and those above it.
     pub(super) fn make(&self, inside: &Path) -> io::Result<()> {
         self.create()?;
         let mut dir = self.open()?.try_clone()?;
@@ -313,18 +320,18 @@ impl Root {
         sync(&dir)
     }
 
-    /// Gives a file a second name beside it, unless something has that name.
+    /// Creates a hard link with another name in the same directory. Fails if the name exists.
     pub(super) fn link(&self, inside: &Path, name: &str) -> io::Result<()> {
         let (dir, old) = self.above(inside)?;
         dir.hard_link(old, &dir, name)?;
         sync(&dir)
     }
 
-    /// Gives what lies at a place another name beside it, unless something has that name.
+    /// Renames an entry within its directory. Fails if the new name exists.
     pub(super) fn rename(&self, inside: &Path, name: &str) -> io::Result<()> {
         let (dir, old) = self.above(inside)?;
         match renameat_with(&dir, old, &dir, name, RenameFlags::NOREPLACE) {
-            // Not every file system can tell.
+            // Not every file system supports this flag.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
                 match found_in(&dir, Path::new(name)) {
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -339,7 +346,7 @@ impl Root {
     }
 }
 
-/// A directory in another one, and not what a link leads to.
+/// Opens a subdirectory without following symbolic links.
 pub(super) fn down(dir: &Dir, name: &OsStr) -> io::Result<Dir> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
     Ok(Dir::from_std_file(File::from(openat(

@@ -1,5 +1,5 @@
-//! What a guest that uses WASI opened, and where. In staged directories, a file that was removed, or replaced, lies in no
-//! directory any more, and takes room for as long as it is open.
+//! The files and directories that a guest that uses WASI has open, and where they were found. A
+//! file that was removed or replaced in a staged directory still takes space as long as it is open.
 
 use std::collections::BTreeSet;
 use std::fs::{File, Metadata};
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::sha256::Sha256;
 
-/// What is open, shared by those who open it and those who count it.
+/// The open files, shared by the code that opens them and the code that counts them.
 #[derive(Clone, Default)]
 pub(in crate::sandbox) struct Opened(Arc<Mutex<List>>);
 
@@ -18,7 +18,7 @@ pub(in crate::sandbox) struct Opened(Arc<Mutex<List>>);
 struct List {
     /// The staged directories.
     staged: Vec<Node>,
-    /// How many were granted; they stay open.
+    /// The number of granted directories, which remain open.
     granted: usize,
     open: Vec<Open>,
 }
@@ -31,28 +31,29 @@ impl List {
     }
 }
 
-/// A file or a directory, whatever it is called.
+/// The device and inode number of a file or directory.
 type Node = (u64, u64);
 
 struct Open {
     file: Weak<File>,
-    /// Below which of the staged directories it was opened, if it was.
+    /// The number of the staged directory in which it was opened, if any.
     below: Option<usize>,
     at: Spot,
 }
 
-/// Where a guest found something: from its own name of a directory on, by the names that it asked for. The same in every
-/// attempt that does the same, which the numbers that a file system gives are not.
+/// Identifies where a guest found a file: its own name for the granted directory and the names of
+/// the path. Unlike inode numbers, it is the same in every attempt that does the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sandbox) struct Spot([u8; 16]);
 
 impl Spot {
-    /// A granted directory, by the guest's name of it.
+    /// Returns the location of a granted directory with this guest path.
     fn of(name: &str) -> Self {
         Self([0; 16]).below(name.as_bytes())
     }
 
-    /// What a path from here leads to, if no link is on the way. WASI lets none lead above where it begins.
+    /// Returns the location of a path from here, assuming that it has no links. As in WASI, `..`
+    /// does not lead above the start.
     pub(in crate::sandbox) fn at(self, path: &str) -> Self {
         let mut way = vec![self];
         for component in Path::new(path).components() {
@@ -72,7 +73,7 @@ impl Spot {
         Self(std::array::from_fn(|i| digest[i]))
     }
 
-    /// As two numbers.
+    /// Returns the location as two numbers.
     pub(in crate::sandbox) fn halves(self) -> (u64, u64) {
         let whole = u128::from_le_bytes(self.0);
         (whole as u64, (whole >> 64) as u64)
@@ -84,17 +85,17 @@ impl Opened {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a staged directory; gives its number.
+    /// Adds a staged directory and returns its number.
     pub(super) fn stage(&self, directory: &Path) -> io::Result<usize> {
         let mut list = self.list();
         list.staged.push(node(&std::fs::metadata(directory)?));
         Ok(list.staged.len() - 1)
     }
 
-    /// A granted directory, which is open from the start.
+    /// Adds a granted directory, which is open from the start.
     pub(in crate::sandbox) fn grant(&self, directory: &Arc<File>, name: &str) {
         let mut list = self.list();
-        // Those that are not staged are not written.
+        // Directories that are not staged are not written to.
         let below = directory
             .metadata()
             .ok()
@@ -107,7 +108,7 @@ impl Opened {
         list.granted += 1;
     }
 
-    /// Something was opened in a directory, by this path from there.
+    /// Adds a file that was opened by this path from a directory.
     pub(in crate::sandbox) fn add(&self, directory: &Arc<File>, path: &str, file: &Arc<File>) {
         let mut list = self.list();
         let Some((below, at)) = list
@@ -123,19 +124,20 @@ impl Opened {
         });
     }
 
-    /// How many files and directories are open beside those that were granted.
+    /// Returns how many files and directories are open besides the granted ones.
     pub(in crate::sandbox) fn count(&self) -> usize {
         let mut list = self.list();
         list.open.retain(|open| open.file.strong_count() > 0);
         list.open.len().saturating_sub(list.granted)
     }
 
-    /// Where something was found that is open.
+    /// Returns the location of an open file.
     pub(in crate::sandbox) fn spot(&self, file: &Arc<File>) -> Option<Spot> {
         Some(self.list().find(file)?.at)
     }
 
-    /// The bytes of files that are open and lie in no directory: of those opened below a staged one, or of all.
+    /// Returns the size of open files without a name that were opened in one staged directory, or
+    /// in any.
     pub(super) fn removed(&self, below: Option<usize>) -> u64 {
         let mut list = self.list();
         list.open.retain(|open| open.file.strong_count() > 0);

@@ -1,4 +1,5 @@
-//! What the host itself saves. It may lie in a granted directory, and is nobody's there: neither read nor changed.
+//! The files that the host itself saves. They may be in a granted directory, but guests can neither
+//! read nor change them.
 
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
@@ -8,22 +9,23 @@ use std::sync::Arc;
 
 use super::tree::real_path;
 
-/// The storage directory of the team that runs, if there is one.
+/// The storage directory of the running team, if it has one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Own(Option<Arc<Path>>);
 
 impl Own {
-    /// What is saved in this directory.
+    /// Creates the value for this storage directory.
     pub fn of(storage: &Path) -> Self {
         Self(Some(real_path(storage).into()))
     }
 
-    /// The directory in which it is saved, if it is.
+    /// Returns the storage directory, if there is one.
     pub fn storage(&self) -> Option<&Path> {
         self.0.as_deref()
     }
 
-    /// Where it lies in a directory; an empty path where the directory itself lies in it.
+    /// Returns the path of the storage directory in a directory; an empty path if the directory is
+    /// in the storage directory.
     pub(in crate::sandbox) fn inside(&self, directory: &Path) -> Option<PathBuf> {
         let storage = self.0.as_deref()?;
         let directory = real_path(directory);
@@ -33,18 +35,18 @@ impl Own {
         }
     }
 
-    /// Whether what was opened is part of it, by whatever name it was found.
+    /// Returns whether an open file is in the storage directory, whatever name it was opened by.
     pub(in crate::sandbox) fn has(&self, opened: &File) -> bool {
         let Some(storage) = self.0.as_deref() else {
             return false;
         };
-        // Where the system tells what is open.
+        // Only systems with `/proc` tell the path of an open file.
         let named = fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd()));
         named.is_ok_and(|path| path.starts_with(storage)) || has_node(storage, opened)
     }
 }
 
-/// Whether this is a file in a directory, perhaps under another name.
+/// Returns whether a file is in a directory, perhaps under another name.
 fn has_node(directory: &Path, opened: &File) -> bool {
     let Ok(meta) = opened.metadata() else {
         return false;

@@ -1,5 +1,6 @@
-//! Files that are being written beside their place. Several runs may write one place at the same time; what a killed one
-//! left is taken away by whoever writes there next.
+//! Temporary files, which are written and then renamed to their final name. Several runs may write
+//! the same file at once. What a killed run has left is removed by the next run that writes the
+//! file.
 
 use std::fs::File;
 use std::io;
@@ -12,21 +13,22 @@ use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
 use crate::blob::digest_of;
 use crate::user;
 
-/// How many may write to one place at once.
+/// How many processes may write the same file at once.
 const WRITERS: u32 = 1024;
-/// What nobody else ends a name with. What has such a name is taken away, so it has to be ours.
+/// The suffix of the names of temporary files. Leftover files with such a name are removed, so
+/// nobody else may use it.
 const END: &str = ".strata-host-partial";
-/// How much of a digest is in a name: so much that no other one happens to have it.
+/// How many digits of a digest are in a name: enough to rule out collisions.
 const DIGITS: usize = 32;
 
-/// A new file in a directory, which nobody else writes to or takes away while it is open.
+/// A new temporary file. No other run writes or removes it while it is open.
 pub(super) struct Partial {
     pub(super) name: String,
     pub(super) file: File,
 }
 
 impl Partial {
-    /// Beside the file with this name.
+    /// Creates a temporary file in the directory of the file with this name.
     pub(super) fn beside(dir: &Dir, name: &Path) -> io::Result<Self> {
         let stem = stem_of(name);
         for n in 0..WRITERS {
@@ -43,7 +45,7 @@ impl Partial {
     }
 }
 
-/// Whether a file of this name is one of these.
+/// Returns whether a name is that of a temporary file.
 pub(super) fn is_partial(name: &str) -> bool {
     let Some(stem) = name
         .strip_suffix(END)
@@ -57,7 +59,8 @@ pub(super) fn is_partial(name: &str) -> bool {
         && n.parse::<u32>().is_ok()
 }
 
-/// How all these names for a file begin. It does not depend on how long the file's own name is.
+/// Returns the common start of the names of all temporary files for a file. Its length does not
+/// depend on the name of the file.
 fn stem_of(name: &Path) -> String {
     format!(
         ".{}",
@@ -65,13 +68,14 @@ fn stem_of(name: &Path) -> String {
     )
 }
 
-/// Makes a file. None where another writer has one of this name.
+/// Creates a file. Returns `None` if another writer uses this name.
 fn make(dir: &Dir, name: &str) -> io::Result<Option<File>> {
     loop {
         match dir.open_with(name, OpenOptions::new().write(true).create_new(true)) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 match left_over(dir, name) {
-                    // Locked until it is gone, so that it is nobody else's by then.
+                    // The lock is held until the file is removed, so that nobody else can take it
+                    // over.
                     Some(_locked) => dir.remove_file(name)?,
                     None => return Ok(None),
                 }
@@ -79,7 +83,7 @@ fn make(dir: &Dir, name: &str) -> io::Result<Option<File>> {
             file => {
                 let file = file?.into_std();
                 flock(&file, FlockOperation::LockExclusive)?;
-                // It may have been taken for a left one before it was locked.
+                // Another run may have removed the file as a leftover before it was locked.
                 if is(dir, name, &file) {
                     return Ok(Some(file));
                 }
@@ -88,8 +92,8 @@ fn make(dir: &Dir, name: &str) -> io::Result<Option<File>> {
     }
 }
 
-/// A file whose writer is gone, locked. None where that is not known: it is written to, or was put in its place by now,
-/// or is no file of ours.
+/// Opens and locks a file whose writer is gone. Returns `None` if it may still be in use: it is
+/// being written, was renamed meanwhile, or belongs to somebody else.
 fn left_over(dir: &Dir, name: &str) -> Option<File> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(openat(dir, name, flags, Mode::empty()).ok()?);
@@ -100,7 +104,7 @@ fn left_over(dir: &Dir, name: &str) -> Option<File> {
     is(dir, name, &file).then_some(file)
 }
 
-/// Whether this file has this name.
+/// Returns whether the name still refers to this file.
 fn is(dir: &Dir, name: &str, file: &File) -> bool {
     let (Ok(named), Ok(own)) = (dir.symlink_metadata(name), file.metadata()) else {
         return false;

@@ -1,4 +1,4 @@
-//! A path of a guest: where it leads, and what is said of it when something goes wrong.
+//! Resolves the paths of guests to granted directories, and creates the errors about them.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -15,32 +15,32 @@ use crate::plugin::Access;
 use crate::sandbox::ctx::NAME_BYTES;
 use crate::sandbox::limits::bytes;
 
-/// What is said of a place where the host saves something.
+/// The reason for refusing access to a path where the host saves files.
 pub(super) const OWN: &str = "the host saves the team there";
 
-/// Why a place is refused that `allow.dirs` does not cover.
+/// The cause of refusals of paths that `allow.dirs` does not cover.
 const NOT_GRANTED: FaultCause = FaultCause::NotGranted(Grant::Dirs);
 
-/// A path of a guest, in the directory it lies in.
+/// A path of a guest, resolved to a granted directory.
 #[derive(Clone)]
 pub(super) struct Place {
     pub(super) root: Arc<Root>,
     pub(super) access: Access,
     pub(super) max_bytes: Option<u64>,
-    /// The guest's name of the directory.
+    /// The guest path of the directory.
     pub(super) guest: String,
-    /// As the guest wrote it.
+    /// The path as the guest wrote it.
     pub(super) path: String,
-    /// Relative to the directory, names only.
+    /// The path relative to the directory, with only normal components.
     pub(super) inside: PathBuf,
-    /// Its name in the records.
+    /// The path as it is recorded.
     pub(super) name: String,
-    /// The directory.
+    /// The directory, for recorded paths.
     pub(super) tree: Arc<Tree>,
 }
 
 impl Place {
-    /// A directory above, in the same grant.
+    /// Returns the path of a directory above in the same grant.
     pub(super) fn at(&self, inside: &Path) -> Self {
         Self {
             inside: inside.into(),
@@ -54,7 +54,7 @@ impl Place {
         self.invalid(&format!("is larger than the {limit} of `limits.memory`"))
     }
 
-    /// What is no regular file is not written through, wherever it leads.
+    /// Returns the error of writing to a path at or below a special file. Links are not followed.
     pub(super) fn linked(&self) -> HostError {
         let message = format!(
             "cannot change `{}`: a symbolic link or another special file is in its way",
@@ -63,7 +63,7 @@ impl Place {
         HostError::new(HostErrorKind::Denied, message).caused_by(FaultCause::SymbolicLink)
     }
 
-    /// What the host itself saves is nobody else's.
+    /// Returns the error of changing a file that the host saves.
     pub(super) fn own(&self, verb: &str) -> HostError {
         let message = format!("cannot {verb} `{}`: {OWN}", self.path);
         HostError::new(HostErrorKind::Denied, message).caused_by(FaultCause::StorageDirectory)
@@ -73,7 +73,7 @@ impl Place {
         HostError::new(HostErrorKind::Invalid, format!("`{}` {why}", self.path))
     }
 
-    /// The system's errors name no path of the host, only what went wrong.
+    /// Converts an error of the system. The message names no path of the host.
     pub(super) fn error(&self, verb: &str, error: &io::Error) -> HostError {
         use io::ErrorKind as E;
         let (kind, why) = match error.kind() {
@@ -92,7 +92,7 @@ impl Place {
             _ => (HostErrorKind::Upstream, error.to_string()),
         };
         let error = HostError::new(kind, format!("cannot {verb} `{}`: {why}", self.path));
-        // A failing disk is no service that an operator could look after.
+        // An `upstream` error here is a failing disk, for which there is no advice.
         HostError {
             cause: (kind == HostErrorKind::Denied).then_some(NOT_GRANTED),
             ..error
@@ -101,7 +101,7 @@ impl Place {
 }
 
 impl Files {
-    /// A place that the guest may change.
+    /// Resolves a path that the guest may change.
     pub(super) fn writable(&self, path: String, verb: &str) -> Asked<Place> {
         let place = self.place(path)?;
         if place.access == Access::Read {
@@ -118,7 +118,7 @@ impl Files {
         Ok(place)
     }
 
-    /// Finds the grant whose guest path is the longest beginning of `path`.
+    /// Resolves a path with the grant that has the longest matching guest path.
     pub(super) fn place(&self, path: String) -> Asked<Place> {
         let shown = || path.chars().take(64).collect::<String>();
         if path.len() > NAME_BYTES || path.contains('\0') {
@@ -187,7 +187,8 @@ impl Files {
     }
 }
 
-/// A path without `.` and `..`; none where it leads out. As no link is followed, `a/../b` is `b`.
+/// Removes `.` and `..` from a path; `None` if it leads out. Links are not followed, so `a/../b` is
+/// `b`.
 fn names_only(path: &Path) -> Option<PathBuf> {
     let mut names = PathBuf::new();
     for component in path.components() {

@@ -1,6 +1,6 @@
-//! Putting files in their places, once it is recorded that they belong there: by name in the records, below the
-//! directories that some action may write. Doing it again changes nothing. What somebody else changed meanwhile is
-//! kept beside.
+//! Writes recorded files to the disk, by recorded path, in the directories that some action may
+//! write. It is idempotent. A file that somebody else has changed meanwhile is kept under another
+//! name.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,17 +16,17 @@ use super::tree::Tree;
 use crate::blob::digest_of;
 use crate::plugin::{Access, DirGrant};
 
-/// How much of a digest is in the name of what is kept beside.
+/// How many digits of a digest are in the name of a file that is kept.
 const ASIDE_DIGITS: usize = 8;
-/// The largest file whose bytes are compared. What actions wrote is never larger.
+/// The maximum size of files that are compared. Actions never write larger ones.
 const COMPARED_BYTES: u64 = 1 << 30;
-/// How often a place is looked at anew, where somebody else changed it meanwhile: another run that writes there, too.
+/// How many times a path is tried again if somebody else changes it meanwhile, such as another run.
 const LOOKS: u32 = 64;
-/// Names on the way to a place: as many as an action may write, and those of the directory that it was granted, which
-/// may lie below the one where the place is looked for.
+/// The maximum depth of a path: as deep as an action may write, plus the depth of its granted
+/// directory below the one in which the path is looked up.
 const LEVELS: usize = 4 * quota::LEVELS;
 
-/// A file could not be put in its place.
+/// A file could not be written to its path.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot put the file `{path}` in its place: {source}")]
 pub struct PlaceError {
@@ -34,18 +34,20 @@ pub struct PlaceError {
     source: io::Error,
 }
 
-/// What became of a file that was to be put in its place.
+/// The result of writing a file to its path.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Placed {
-    /// It lies there.
+    /// The content is at the path.
     There,
-    /// It lies there, and what somebody else had put there has this name now.
+    /// The content is at the path, and what somebody else had put there was renamed to this name.
     Aside(String),
-    /// It does not lie there: no action may write there any more.
+    /// The content is not at the path, because no action may write there any more.
     NotGranted,
-    /// It does not lie there: its bytes were not brought along when the team was moved. What lies there is left as it is.
+    /// The content is not at the path, because it was not copied when the team was moved. What is
+    /// at the path is unchanged.
     Missing,
-    /// It does not lie there, and never can: the file system takes no such name.
+    /// The content is not at the path and never can be, because the file system does not accept the
+    /// name.
     NoName,
 }
 
@@ -58,7 +60,8 @@ pub struct Directories {
 }
 
 impl Directories {
-    /// The writable ones among these, as a team file in the directory `base` grants them.
+    /// Selects the writable directories of these grants. Recorded paths are relative to `base`, the
+    /// directory of the team file.
     pub fn new<'a>(base: &Path, grants: impl Iterator<Item = &'a DirGrant>) -> Self {
         let writable = grants.filter(|grant| grant.access == Access::Write);
         let roots = writable
@@ -71,7 +74,7 @@ impl Directories {
         }
     }
 
-    /// The same without what the host itself saves there.
+    /// Returns the same directories, protecting the files that the host itself saves there.
     pub fn without(self, own: Own) -> Self {
         let root =
             |(tree, root): (Tree, Root)| (tree, Root::without(root.host().into(), own.clone()));
@@ -82,12 +85,12 @@ impl Directories {
         }
     }
 
-    /// What the host itself saves.
+    /// Returns the files that the host itself saves.
     pub fn own(&self) -> &Own {
         &self.own
     }
 
-    /// One directory, in which the files are laid out by their names.
+    /// Returns one directory in which all files are laid out by their recorded paths.
     pub fn apart(directory: &Path) -> Self {
         let roots = [(Tree::of(directory, directory), Root::new(directory.into()))].into();
         Self {
@@ -97,12 +100,13 @@ impl Directories {
         }
     }
 
-    /// The directory of the team file.
+    /// Returns the directory of the team file.
     pub fn base(&self) -> &Path {
         &self.base
     }
 
-    /// Puts something in its place. `known` says of what else may lie there whether it is kept anyway.
+    /// Writes a file to its path, or removes it. `known` returns whether the content with a digest
+    /// is stored, so that it may be overwritten.
     pub fn place(
         &self,
         placement: &Placement,
@@ -117,7 +121,8 @@ impl Directories {
         let found = roots.filter_map(|(tree, root)| {
             Some((root, PathBuf::from(&*tree.inside(&placement.path)?)))
         });
-        // A name is ours, but the records may come from anywhere: with names that no action may write.
+        // The host normalises paths before it records them, but a record of other origin may have
+        // paths that no action may write.
         let named = |inside: &Path| {
             inside
                 .components()
@@ -128,7 +133,8 @@ impl Directories {
         let mut found: Vec<_> = found
             .filter(|(_, inside)| !inside.as_os_str().is_empty())
             .collect();
-        // One that became a file, or lies below one, is a place like others in the directory that holds it.
+        // A granted directory that was replaced by a file, or is below one, is handled as an entry
+        // of the directory above that contains it.
         let at = found
             .iter()
             .position(|(root, _)| root.may_be())
@@ -146,7 +152,7 @@ impl Directories {
     }
 }
 
-/// Looks at a place and puts things right there, until nobody interferes.
+/// Writes a file to its path. Tries again if somebody else interferes.
 fn settle(
     root: &Root,
     inside: &Path,
@@ -163,19 +169,20 @@ fn settle(
     settle_as_it_looks(root, inside, content, &known, &mut aside)
 }
 
-/// Whether this is what one sees when a place is no longer as it looked.
+/// Returns whether an error can occur because a path has changed since it was looked up.
 fn is_interference(error: &io::Error) -> bool {
     use io::ErrorKind::{
         AlreadyExists, DirectoryNotEmpty, InvalidInput, IsADirectory, NotADirectory, NotFound,
     };
-    // The last where what looked like a file is something else by the time it is read.
+    // `InvalidInput` occurs if a file was replaced by something else before it was read.
     matches!(
         error.kind(),
         AlreadyExists | DirectoryNotEmpty | IsADirectory | NotADirectory | NotFound | InvalidInput
     )
 }
 
-/// The same, once. `aside` is what was given another name, now or before.
+/// Tries once to write a file to its path. `aside` has the new name of a file that was renamed, now
+/// or in an earlier try.
 fn settle_as_it_looks(
     root: &Root,
     inside: &Path,
@@ -201,10 +208,11 @@ fn settle_as_it_looks(
         (Found::Directory, Content::Absent) => return clear(root, inside),
         (Found::Directory, _)
             if placement.expected == Content::Directory && is_cleared(root, inside)? => {}
-        // It may hold what others put there: whatever it is, it is not ours to remove.
+        // The directory may have files of others, so it must not be removed.
         (Found::Directory, _) => *aside = Some(set_aside(root, inside, None)?),
         (_, Content::Absent) if !ours => return Ok(Placed::Aside(name(inside))),
-        // Renamed over, so that something always lies there.
+        // The existing file is replaced by renaming the new one over it, so that the path always
+        // has a file.
         (Found::File { .. }, Content::File { .. }) if !ours => {
             *aside = Some(keep(root, inside, there.as_ref())?)
         }
@@ -224,8 +232,9 @@ fn placed(aside: &Option<String>) -> Placed {
     aside.clone().map_or(Placed::There, Placed::Aside)
 }
 
-/// Makes way where something else than a directory lies above a place. It is given another name, unless it is kept
-/// anyway. Two roles that disagree about a path are told so when the step ends; until then each is obeyed.
+/// Makes way if something above the path is not a directory: it is removed if its content is
+/// stored, otherwise renamed. If two roles disagree about a path, the conflict is reported at the
+/// end of the step; until then the changes of both are carried out.
 fn clear_above(
     root: &Root,
     inside: &Path,
@@ -243,7 +252,7 @@ fn clear_above(
     Ok(())
 }
 
-/// Removes a directory, unless something is in it.
+/// Removes a directory, unless it has entries.
 fn clear(root: &Root, inside: &Path) -> io::Result<Placed> {
     Ok(if is_cleared(root, inside)? {
         Placed::There
@@ -252,7 +261,7 @@ fn clear(root: &Root, inside: &Path) -> io::Result<Placed> {
     })
 }
 
-/// The same; whether it is gone.
+/// Removes a directory, unless it has entries. Returns whether it was removed.
 fn is_cleared(root: &Root, inside: &Path) -> io::Result<bool> {
     match root.remove(inside) {
         Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(false),
@@ -260,7 +269,7 @@ fn is_cleared(root: &Root, inside: &Path) -> io::Result<bool> {
     }
 }
 
-/// What lies at a place; none where that is nothing that an action could have put there.
+/// Returns the content at a path; `None` if it is something that an action cannot have put there.
 fn read(root: &Root, inside: &Path, found: Found) -> io::Result<Option<Content>> {
     Ok(match found {
         Found::Absent => Some(Content::Absent),
@@ -276,7 +285,7 @@ fn read(root: &Root, inside: &Path, found: Found) -> io::Result<Option<Content>>
     })
 }
 
-/// Gives what lies at a place a name under which it is in nobody's way.
+/// Renames what is at a path to a free name.
 fn set_aside(root: &Root, inside: &Path, content: Option<&Content>) -> io::Result<String> {
     for aside in asides(inside, content) {
         match root.rename(inside, &aside) {
@@ -287,7 +296,8 @@ fn set_aside(root: &Root, inside: &Path, content: Option<&Content>) -> io::Resul
     unreachable!("some number is free")
 }
 
-/// The same for a file that stays in its place, too: what is renamed over it leaves no moment without one.
+/// Gives a file a second name. The file also keeps its first name until another one is renamed over
+/// it, so that the path is never without a file.
 fn keep(root: &Root, inside: &Path, content: Option<&Content>) -> io::Result<String> {
     for aside in asides(inside, content) {
         let beside = inside.with_file_name(&aside);
@@ -295,11 +305,11 @@ fn keep(root: &Root, inside: &Path, content: Option<&Content>) -> io::Result<Str
             Found::Absent => match root.link(inside, &aside) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) if is_interference(&error) => return Err(error),
-                // Not every file system has links.
+                // Not every file system supports hard links.
                 Err(_) => return set_aside(root, inside, content),
                 Ok(()) => return Ok(aside),
             },
-            // Another run has kept it.
+            // Another run has kept the same file.
             found @ Found::File { .. } if read(root, &beside, found)?.as_ref() == content => {
                 return Ok(aside);
             }
@@ -309,7 +319,7 @@ fn keep(root: &Root, inside: &Path, content: Option<&Content>) -> io::Result<Str
     unreachable!("some number is free")
 }
 
-/// The names under which what lies at a place may be kept beside it.
+/// Returns the names under which the content at a path may be kept, in order.
 fn asides(inside: &Path, content: Option<&Content>) -> impl Iterator<Item = String> {
     let mark = content
         .and_then(Content::digest)
@@ -337,7 +347,7 @@ fn name(inside: &Path) -> String {
         .into_owned()
 }
 
-/// Whether what lies at a path can be seen from one of these directories.
+/// Returns whether a recorded path is in one of the granted directories.
 pub(crate) fn is_seen_from(base: &Path, grants: &[DirGrant], path: &str) -> bool {
     grants
         .iter()

@@ -1,5 +1,5 @@
-//! Removing all that is in a directory, however deep it is nested: what guests stack by renaming may be deeper than the
-//! stack of a function that calls itself, and has more levels than there are files to be open at once.
+//! Removes everything in a directory, however deeply it is nested. Guests can nest directories by
+//! renaming, deeper than a recursive function has stack and than a process can have open files.
 
 use std::ffi::OsStr;
 use std::io;
@@ -9,8 +9,8 @@ use cap_std::fs::Dir;
 
 use super::disk::down;
 
-/// Removes what is in a directory. What lies two levels below is brought up by one, so none is looked into deeper.
-/// Nobody else may be at work in it.
+/// Removes everything in a directory. Directories two levels below are moved up by one, so no
+/// deeper level is visited. Nobody else may use the directory meanwhile.
 pub(super) fn empty(top: &Dir) -> io::Result<()> {
     let mut lifted = 0;
     loop {
@@ -26,14 +26,14 @@ pub(super) fn empty(top: &Dir) -> io::Result<()> {
                 top.remove_file(&name)?;
             }
         }
-        // What was brought up meanwhile may not have been among the entries.
+        // Directories that were moved up meanwhile may be missing from the entries.
         if !found {
             return Ok(());
         }
     }
 }
 
-/// Removes the files in a directory, and brings its directories up.
+/// Removes the files in a directory, and moves its directories up to `top`.
 fn lift(dir: &Dir, top: &Dir, lifted: &mut u64) -> io::Result<()> {
     for entry in dir.entries()? {
         let entry = entry?;
@@ -49,7 +49,7 @@ fn bring(dir: &Dir, name: &OsStr, (top, lifted): (&Dir, &mut u64)) -> io::Result
     loop {
         *lifted += 1;
         match dir.rename(Path::new(name), top, format!(".lifted-{lifted}")) {
-            // Somebody who was killed had begun to remove it.
+            // The name is left from an earlier removal that was killed.
             Err(error) if is_taken(&error) => {}
             brought => return brought,
         }
@@ -76,14 +76,14 @@ mod tests {
     fn a_tree_is_removed_however_deep_and_wide_it_is() {
         let home = tempfile::tempdir().unwrap();
         let top = Dir::open_ambient_dir(home.path(), ambient_authority()).unwrap();
-        // Deeper than a path may be long.
+        // Deeper than the maximum length of a path.
         let mut dir = top.try_clone().unwrap();
         for _ in 0..5_000 {
             dir.create_dir("d").unwrap();
             dir = down(&dir, OsStr::new("d")).unwrap();
         }
         dir.write("file", "").unwrap();
-        // What was left of a removal, in the way of this one.
+        // Leftovers of an earlier removal.
         fs::create_dir_all(home.path().join(".lifted-1/full")).unwrap();
         fs::write(home.path().join(".lifted-2"), "").unwrap();
         fs::create_dir_all(home.path().join("wide")).unwrap();
@@ -92,7 +92,7 @@ mod tests {
             fs::write(home.path().join(format!("wide/{i}/file")), "").unwrap();
         }
         std::os::unix::fs::symlink("/etc", home.path().join("wide/etc")).unwrap();
-        // With little stack.
+        // With a small stack.
         let thread = std::thread::Builder::new().stack_size(128 << 10);
         thread
             .spawn(move || empty(&top))

@@ -1,6 +1,6 @@
-//! Directories for what an attempt works on. They are gone with it, or, where the process was killed, with the next
-//! process that makes one. They lie where only the user can enter: copies are nobody else's business, and nobody else
-//! can put something there for us to stumble over.
+//! Temporary directories of attempts. They are removed at the end of the attempt or, if the process
+//! was killed, by the next process that creates one. Only the user can enter them: others must
+//! neither read the copies nor place files there.
 
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -15,13 +15,14 @@ use super::removal;
 use crate::user;
 
 const PREFIX: &str = "files-";
-/// Where the user's own place was taken by somebody else.
+/// The prefix in the public temporary directory, which is used if the user's own one is unusable.
 const PUBLIC_PREFIX: &str = "strata-files-";
 
-/// A directory of one attempt.
+/// The temporary directory of one attempt.
 pub(super) struct Scratch {
     path: PathBuf,
-    /// The directory, locked as long as it is in use. The system lets go of it, however the process ends.
+    /// The directory itself, locked while it is in use. The system releases the lock however the
+    /// process ends.
     lock: File,
 }
 
@@ -37,7 +38,7 @@ impl Scratch {
             builder.permissions(Permissions::from_mode(0o700));
             let dir = match &place {
                 Ok(place) => builder.prefix(PREFIX).tempdir_in(place),
-                // Nobody sweeps what a killed process leaves there: it could be anybody's.
+                // Leftovers are not removed from there, because they may be anybody's.
                 Err(_) => builder
                     .prefix(PUBLIC_PREFIX)
                     .tempdir()
@@ -46,7 +47,7 @@ impl Scratch {
             let path = dir?.keep();
             let lock = open(&path)?;
             flock(&lock, FlockOperation::LockExclusive)?;
-            // Before it was locked it may have been taken for one that was left.
+            // Another process may have removed the directory as a leftover before it was locked.
             if is(&path, &lock) {
                 return Ok(Self { path, lock });
             }
@@ -66,7 +67,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Removes what killed processes left.
+/// Removes the leftovers of killed processes.
 fn sweep(place: &Path) {
     let ours = |name: &str| name.starts_with(PREFIX);
     let entries = fs::read_dir(place).into_iter().flatten().flatten();
@@ -78,13 +79,13 @@ fn sweep(place: &Path) {
         let own = lock.metadata().is_ok_and(|meta| user::is_own(&meta));
         if own && flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() && is(&path, &lock)
         {
-            // What cannot be removed is in nobody's way.
+            // Leftovers that cannot be removed do no harm.
             let _ = remove(&path, &lock);
         }
     }
 }
 
-/// A directory, and not what a link leads to; nothing is waited for, whatever it is.
+/// Opens a directory without following symbolic links and without blocking.
 fn open(path: &Path) -> io::Result<File> {
     let flags =
         OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::RDONLY | OFlags::CLOEXEC;
@@ -96,7 +97,7 @@ fn remove(path: &Path, lock: &File) -> io::Result<()> {
     fs::remove_dir(path)
 }
 
-/// Whether this is what lies at a path.
+/// Returns whether the path still refers to this directory.
 fn is(path: &Path, file: &File) -> bool {
     let (Ok(named), Ok(own)) = (path.symlink_metadata(), file.metadata()) else {
         return false;

@@ -1,7 +1,8 @@
-//! Staged directories: what guests that use WASI get in the place of directories that they may write, or in which they
-//! are to see something else than what lies there. Real ones, among the user's temporary files, filled before the attempt
-//! and compared after it. WASI's file functions are many, and a real directory is right in all of them; copying costs
-//! time in proportion to what is in it, which is bounded.
+//! Staged directories: temporary copies that guests that use WASI get instead of directories which
+//! they may write, or in which they must see other contents than those on disk. They are filled
+//! before the attempt and compared after it. WASI has many file functions, and a real directory
+//! behaves correctly for all of them. The cost of copying is proportional to the contents, which
+//! are bounded.
 
 use std::collections::BTreeMap;
 use std::fs::{File, FileTimes};
@@ -23,7 +24,7 @@ use super::{KEPT_BYTES, Opened};
 use crate::blob::{Blobs, digest_of};
 use crate::sandbox::limits::bytes;
 
-/// Why the directories of an attempt cannot be staged, or what it left in them cannot be kept.
+/// Why the directories of an attempt cannot be staged, or the files it left there cannot be stored.
 #[derive(Debug)]
 pub(in crate::sandbox) struct FilesFault {
     pub(in crate::sandbox) cause: FaultCause,
@@ -31,7 +32,7 @@ pub(in crate::sandbox) struct FilesFault {
 }
 
 impl FilesFault {
-    /// Of a directory that cannot be staged.
+    /// Returns the error of a directory that cannot be staged.
     pub(super) fn staging(guest: &str, error: &io::Error) -> Self {
         Self {
             cause: FaultCause::Staging,
@@ -39,7 +40,7 @@ impl FilesFault {
         }
     }
 
-    /// Of what was left in `place`, which cannot be kept.
+    /// Returns the error of files in `place` that cannot be stored.
     pub(super) fn keeping(place: &str, why: &str) -> Self {
         Self {
             cause: FaultCause::Keeping,
@@ -47,7 +48,7 @@ impl FilesFault {
         }
     }
 
-    /// Of the host's own temporary files.
+    /// Returns the error of the host's own temporary files.
     pub(super) fn temporary(message: String) -> Self {
         Self {
             cause: FaultCause::TemporaryFiles,
@@ -56,26 +57,27 @@ impl FilesFault {
     }
 }
 
-/// How much a staged directory may hold, with what the guest adds. More takes too long to copy for each attempt.
+/// The maximum size of the staged directories, with what the guest adds. Copying more for each
+/// attempt would take too long.
 pub(super) const STAGED_BYTES: u64 = 256 << 20;
-/// How many files and directories.
+/// The maximum number of files and directories.
 const STAGED_FILES: usize = 10_000;
 
-/// A directory to be staged.
+/// A directory to stage.
 pub(super) struct Wanted {
     pub tree: Arc<Tree>,
-    /// What the guest calls it.
+    /// The guest path of the directory.
     pub guest: String,
     pub root: Arc<Root>,
-    /// How much it may come to hold; none for no limit of its own.
+    /// The size limit; `None` if it has none of its own.
     pub max_bytes: Option<u64>,
-    /// What is to lie in it instead, by place, with the bytes of files.
+    /// The contents that replace those on disk, by path, with the bytes of files.
     pub instead: Vec<(PathBuf, Content, Option<Arc<[u8]>>)>,
 }
 
-/// The staged directories of one attempt. They are gone when this is dropped.
+/// The staged directories of one attempt. They are removed when this is dropped.
 pub(super) struct Stage {
-    /// Removed when it is dropped.
+    /// Removed on drop.
     _scratch: Scratch,
     dirs: Vec<Staged>,
     caps: Vec<Cap>,
@@ -85,14 +87,14 @@ pub(super) struct Stage {
 struct Staged {
     tree: Arc<Tree>,
     guest: String,
-    /// What it is a copy of.
+    /// The directory that was copied.
     original: Arc<Root>,
     copy: Arc<Root>,
-    /// What it held before the attempt.
+    /// The contents before the attempt, with their state in the copy.
     held: BTreeMap<PathBuf, (Content, Found)>,
 }
 
-/// What is left to be staged.
+/// How much may still be staged.
 struct Room {
     bytes: u64,
     files: usize,
@@ -113,7 +115,7 @@ impl Room {
     }
 }
 
-/// A directory is too large to be staged.
+/// Returns the error of a directory that is too large to be staged.
 pub(super) fn too_much() -> io::Error {
     let limit = bytes(STAGED_BYTES);
     io::Error::other(format!(
@@ -124,7 +126,8 @@ pub(super) fn too_much() -> io::Error {
 type Made<T> = Result<T, FilesFault>;
 
 impl Stage {
-    /// Copies directories, as long as somebody waits for them, which holds what `until` points to.
+    /// Copies directories. Stops with an error when the value that `until` points to is dropped,
+    /// which means that nobody waits for the result.
     pub(super) fn make(wanted: Vec<Wanted>, until: Weak<()>) -> Made<Self> {
         let scratch = Scratch::new().map_err(|e| {
             FilesFault::temporary(format!("cannot make a directory for staged files: {e}"))
@@ -195,7 +198,7 @@ impl Stage {
         })
     }
 
-    /// The copy that stands for a directory.
+    /// Returns the copy of a directory.
     pub(super) fn copy_of(&self, tree: &Tree) -> Option<Arc<Root>> {
         self.dirs
             .iter()
@@ -203,17 +206,17 @@ impl Stage {
             .map(|dir| Arc::clone(&dir.copy))
     }
 
-    /// How much they may come to hold.
+    /// Returns the size limits.
     pub(super) fn caps(&self) -> Vec<Cap> {
         self.caps.clone()
     }
 
-    /// Where it is noted what the guest has open in them.
+    /// Returns the list of files that the guest has open.
     pub(super) fn opened(&self) -> Opened {
         self.opened.clone()
     }
 
-    /// What the attempt did, by path, and the bytes that belong to it.
+    /// Returns the changes of the attempt, by path, and the contents that they refer to.
     pub(super) fn changes(&self) -> Made<(Vec<FileChange>, Blobs)> {
         self.caps
             .iter()
@@ -230,13 +233,13 @@ impl Stage {
             })?;
         }
         changes.sort_by(|a, b| a.path.cmp(&b.path));
-        // Of directories within each other the first to name a path has it.
+        // If directories overlap, the first one decides.
         changes.dedup_by(|a, b| a.path == b.path);
         Ok((changes, kept.blobs))
     }
 }
 
-/// The bytes that are kept.
+/// The contents to store.
 struct Keep {
     blobs: Blobs,
     bytes: u64,
@@ -319,7 +322,8 @@ impl Staged {
             let why = format!("`{}` is not to be changed: {OWN}", inside.display());
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
         }
-        // Where it is not the same any more, somebody else has changed it: that is kept when the file is placed.
+        // If the content is different now, somebody else has changed the file. That is handled when
+        // the new content is written to the disk.
         if change
             .before
             .digest()
@@ -327,7 +331,7 @@ impl Staged {
             && matches!(self.original.look(inside), Ok(Found::File { .. }))
         {
             match kept.keep(&self.original, inside) {
-                // Gone since.
+                // The file was removed meanwhile.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 before => drop(before?),
             }
@@ -337,7 +341,8 @@ impl Staged {
     }
 }
 
-/// Copies all regular files and directories but what is hidden. Links and devices are not there for the guest.
+/// Copies all regular files and directories that are not hidden. Links and devices are not visible
+/// to the guest.
 fn fill(
     (original, hidden): (&Root, &dyn Fn(&Path) -> bool),
     copy: &Root,
@@ -355,7 +360,7 @@ fn fill(
             }
             Found::File { .. } => {
                 let content = match original.read(inside, room.bytes) {
-                    // Gone since.
+                    // The file was removed meanwhile.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
                     content => content?.ok_or_else(too_much)?,
                 };
@@ -373,8 +378,9 @@ fn fill(
     })
 }
 
-/// Puts a file with these bytes, or a directory, into a copy, which nobody else sees and which need not last. Times are
-/// the same in every attempt, and tell what the guest changed.
+/// Writes a file with these bytes, or creates a directory, in a copy. It need be neither atomic nor
+/// durable. The timestamps are the same in every attempt, so a different one shows that the guest
+/// changed the file.
 fn put(copy: &Root, inside: &Path, bytes: Option<&[u8]>) -> io::Result<()> {
     let path = copy.host().join(inside);
     let Some(bytes) = bytes else {
@@ -389,7 +395,7 @@ fn put(copy: &Root, inside: &Path, bytes: Option<&[u8]>) -> io::Result<()> {
     )
 }
 
-/// Visits all there is below a directory, what is in one after it.
+/// Visits everything below a directory, parents before their contents.
 fn walk(root: &Root, visit: &mut dyn FnMut(&Path, Found) -> io::Result<()>) -> io::Result<()> {
     let mut open = vec![PathBuf::new()];
     while let Some(at) = open.pop() {

@@ -1,5 +1,5 @@
-//! Moving an attempt's view of files onto staged directories, and back: for guests that use WASI, before and after they
-//! run. What a staged directory is lies in `stage`.
+//! Switches an attempt's view of files to staged directories and back, before and after a guest
+//! that uses WASI runs. `stage` implements staged directories.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -15,7 +15,8 @@ use crate::plugin::{Access, DirGrant};
 use crate::sandbox::View;
 
 impl Files {
-    /// Lets a guest that uses WASI work in copies of the directories that it may write, or sees otherwise than they are.
+    /// Stages the directories that the guest may write, or in which it must see other contents than
+    /// those on disk.
     pub(in crate::sandbox) async fn stage(&mut self) -> Result<(), FilesFault> {
         let mut wanted = Vec::new();
         for Granted { grant, tree, root } in &self.grants {
@@ -24,7 +25,7 @@ impl Files {
                 Some((PathBuf::from(&*inside), content))
             });
             let below: Vec<_> = below.collect();
-            // Before their bytes are in memory.
+            // Checked before the contents are loaded into memory.
             let bytes = below
                 .iter()
                 .map(|(_, content)| size(content))
@@ -35,7 +36,7 @@ impl Files {
             let mut instead = Vec::new();
             for (inside, content) in below {
                 match (self.blob(content).await, content) {
-                    // Its bytes were not brought along when the team was moved.
+                    // The content was not copied when the team was moved.
                     (None, Content::File { .. }) => {}
                     (bytes, content) => instead.push((inside, content.clone(), bytes)),
                 }
@@ -54,7 +55,7 @@ impl Files {
         if wanted.is_empty() {
             return Ok(());
         }
-        // Where this future is dropped, copying ends.
+        // Dropping this future ends the copying.
         let waiting = Arc::new(());
         let until = Arc::downgrade(&waiting);
         let made = tokio::task::spawn_blocking(move || Stage::make(wanted, until)).await;
@@ -75,7 +76,7 @@ impl Files {
         Ok(())
     }
 
-    /// The granted directories, where they are now.
+    /// Returns the granted directories with their current paths.
     pub(in crate::sandbox) fn dirs(&self) -> Vec<DirGrant> {
         self.grants
             .iter()
@@ -83,12 +84,12 @@ impl Files {
             .collect()
     }
 
-    /// Where it is noted what the guest has open.
+    /// Returns the list of files that the guest has open.
     pub(in crate::sandbox) fn opened(&self) -> Opened {
         self.stage.as_ref().map(Stage::opened).unwrap_or_default()
     }
 
-    /// Waits until the guest has written more than it may, whatever it writes with; then says so.
+    /// Waits until the guest has written more than a limit allows, and returns the fault.
     pub(in crate::sandbox) fn overflow(&self) -> impl Future<Output = FilesFault> + Send + 'static {
         let caps = self.stage.as_ref().map(Stage::caps);
         async move {
@@ -99,7 +100,8 @@ impl Files {
         }
     }
 
-    /// What the attempt did, by path, and the bytes that belong to it; or why that cannot be kept.
+    /// Returns the changes of the attempt, by path, and the contents that they refer to. Fails if
+    /// they cannot be stored.
     pub(in crate::sandbox) async fn finish(
         &mut self,
     ) -> Result<(Vec<FileChange>, Blobs), FilesFault> {
@@ -114,11 +116,10 @@ impl Files {
         }
     }
 
-    /// Removes what was staged and not taken. What a guest left there may take long, so it is done where it holds up
-    /// nobody.
+    /// Removes the staged directories. That may take long, so it runs on a blocking thread.
     pub(in crate::sandbox) async fn let_go(&mut self) {
         if let Some(stage) = self.stage.take() {
-            // Nothing in it can fail, and a run that is being stopped needs no answer.
+            // Dropping cannot fail. The only other error occurs when the run is being stopped.
             let _ = tokio::task::spawn_blocking(move || drop(stage)).await;
         }
     }

@@ -1,21 +1,21 @@
-//! Names in the records. A file below the team file's directory is called by its way from there, so that a team can be
-//! moved with its files; any other by its whole path: one file has one name, whichever grant it is reached by. Links are
-//! not looked into.
+//! Recorded paths. A path below the team file's directory is recorded relative to it, so that a
+//! team can be moved with its files; any other path is absolute. So each file has one recorded
+//! path, through whichever grant it is reached. Links are not resolved.
 
 use std::borrow::Cow;
 use std::path::{Component, Path, PathBuf};
 
-/// A directory, and how names in the records lie in it.
+/// A directory, and how to convert between paths in it and recorded paths.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Tree {
-    /// Its own name.
+    /// The recorded path of the directory.
     name: String,
-    /// The way from it to the team file's directory, where that lies in it.
+    /// The path from it to the team file's directory, if that is below it.
     way: Option<String>,
 }
 
 impl Tree {
-    /// The directory `host` of a team whose file lies in `base`.
+    /// Creates the value for the directory `host` of a team whose file is in `base`.
     pub(super) fn of(base: &Path, host: &Path) -> Self {
         let (base, host) = (plain(base), plain(host));
         let text = |path: &Path| path.to_string_lossy().into_owned();
@@ -26,7 +26,7 @@ impl Tree {
         }
     }
 
-    /// The name of a place in it.
+    /// Returns the recorded path of a path in the directory.
     pub(super) fn name_of(&self, inside: &Path) -> String {
         let inside = inside.to_string_lossy();
         match self.way.as_deref().and_then(|way| within(way, &inside)) {
@@ -35,7 +35,7 @@ impl Tree {
         }
     }
 
-    /// The way from it to what has a name; none where that does not lie in it.
+    /// Returns the path in the directory of a recorded path; `None` if it is not in the directory.
     pub(super) fn inside<'a>(&self, name: &'a str) -> Option<Cow<'a, str>> {
         match &self.way {
             Some(way) if !name.starts_with('/') => Some(joined(way, name).into()),
@@ -44,7 +44,8 @@ impl Tree {
     }
 }
 
-/// What is left of a path below a directory, both of them whole or both from the same place.
+/// Returns the rest of a path below a directory. Both must be absolute, or relative to the same
+/// directory.
 pub(super) fn within<'a>(directory: &str, path: &'a str) -> Option<&'a str> {
     if directory.is_empty() {
         return (!path.starts_with('/')).then_some(path);
@@ -65,7 +66,7 @@ fn joined(directory: &str, inside: &str) -> String {
     }
 }
 
-/// A path without links, as far as it is there.
+/// Resolves the links in a path, as far as the path exists.
 pub fn real_path(path: &Path) -> PathBuf {
     let real = |above: &Path| match above.as_os_str().is_empty() {
         true => Path::new(".").canonicalize(),
@@ -74,14 +75,14 @@ pub fn real_path(path: &Path) -> PathBuf {
     let there = path
         .ancestors()
         .find_map(|above| Some((real(above).ok()?, path.strip_prefix(above).ok()?)));
-    // By components: what is not there ends in no `/`.
+    // Joined by components, so that a missing path does not end in `/`.
     there.map_or_else(
         || path.to_owned(),
         |(real, rest)| real.iter().chain(rest).collect(),
     )
 }
 
-/// A path without `.` and `..`.
+/// Removes `.` and `..` from a path.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for component in path.components() {
@@ -100,7 +101,8 @@ fn plain(path: &Path) -> PathBuf {
 mod tests {
     use super::*;
 
-    /// What a file is called by way of a grant; and that it is found there, and in every directory above it only.
+    /// Checks the recorded path of a path in a granted directory, and that it is found there and
+    /// only in directories above.
     fn check(host: &str, inside: &str, name: &str) {
         let base = Path::new("/srv/team");
         let tree = Tree::of(base, Path::new(host));

@@ -1,6 +1,7 @@
-//! The clocks of guests that use WASI: they show the same in every attempt that is served the same records. They start
-//! at a recorded moment, asked for when a guest first wants to know the date, and go on by what the guest does: a little
-//! with each reading, and by as long as it sleeps. Interpreters read clocks all the time; that costs no record.
+//! The clocks of guests that use WASI. They show the same times in every attempt that is served the
+//! same records. They start at a recorded time, which is requested when a guest first asks for the
+//! date, and advance by what the guest does: a little with each reading, and by as long as it
+//! sleeps. Interpreters read clocks all the time, so readings are not recorded.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,22 +16,23 @@ use wasmtime_wasi::p2::{DynPollable, Pollable, subscribe};
 use super::super::super::ctx::{Ctx, unexpected};
 use crate::gateway::{Answer, Ask};
 
-/// How far the clocks go with each reading: whoever waits by reading them sees the end of it.
+/// How far the clocks advance with each reading, so that a guest that waits by polling a clock
+/// comes to an end.
 const TICK_NS: u64 = 1000;
 const WALL: &str = "wasi:clocks/wall-clock@0.2.12";
 const MONOTONIC: &str = "wasi:clocks/monotonic-clock@0.2.12";
 
-/// The time of one attempt.
+/// The clocks of one attempt.
 #[derive(Clone, Default)]
 pub(super) struct Clock(Arc<Mutex<Time>>);
 
 #[derive(Default)]
 struct Time {
-    /// Since the beginning, in nanoseconds.
+    /// The time since the start, in nanoseconds.
     now: u64,
-    /// When that was, in nanoseconds since 1970.
+    /// The start, in nanoseconds since 1970.
     start: Option<u64>,
-    /// Who sleeps now, and until when.
+    /// The deadlines of the timers that are waiting, by number.
     sleeping: BTreeMap<u64, u64>,
     sleepers: u64,
 }
@@ -58,13 +60,13 @@ impl Clock {
     }
 }
 
-/// Is ready once its time has come.
+/// Becomes ready at its deadline.
 struct Timer {
     clock: Clock,
     deadline: u64,
 }
 
-/// Takes a sleeper off the list, also one that is woken by something else.
+/// Removes a waiting timer on drop, also if it was cancelled.
 struct Asleep<'a>(&'a Clock, u64);
 
 impl<'a> Asleep<'a> {
@@ -94,7 +96,8 @@ impl Pollable for Timer {
             }
             tokio::time::sleep(Duration::from_nanos(rest)).await;
             let mut time = self.clock.time();
-            // Of several timers the earliest is ready first, and alone, however late the host woke up.
+            // Advances only to the earliest deadline, so that timers become ready in their order
+            // even if the host wakes up late.
             let earliest = time
                 .sleeping
                 .values()
@@ -106,7 +109,7 @@ impl Pollable for Timer {
     }
 }
 
-/// Puts these clocks in the place of the machine's.
+/// Replaces the clocks of wasmtime-wasi.
 pub(super) fn add_to_linker(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
     type Store<'a> = StoreContextMut<'a, Ctx>;
     linker.allow_shadowing(true);
@@ -147,14 +150,14 @@ impl Ctx {
         subscribe(table, timer)
     }
 
-    /// The date. The first time its beginning is asked for, which is recorded.
+    /// Returns the date. The first call requests the start time, which is recorded.
     async fn date(&mut self) -> wasmtime::Result<Datetime> {
         const NAME: &str = "wasi:clocks/wall-clock";
         let clock = self.clock();
         let start = match clock.start() {
             Some(start) => start,
             None => match self.ask(NAME, Ask::Start).await? {
-                // Nobody is there to ask while a component describes itself.
+                // There is no driver while a component describes itself.
                 None => 0,
                 Some(Answer::Time(ms)) => (ms as u64).saturating_mul(1_000_000),
                 Some(other) => unexpected(NAME, &other),

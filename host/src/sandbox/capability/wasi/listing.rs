@@ -1,5 +1,5 @@
-//! How guests that use WASI list directories: sorted, so that every attempt sees the same, and bounded. A listing is held
-//! by the host, whole, until the guest lets go of it.
+//! Directory listings for guests that use WASI. They are sorted, so that every attempt sees the
+//! same, and bounded. The host holds a whole listing until the guest drops it.
 
 use std::fs::File;
 use std::io;
@@ -17,18 +17,19 @@ use super::super::files::LIST_NAMES;
 use super::super::quota::LEVELS;
 use super::FILES;
 
-/// Listings that a guest may have open: whoever walks down the deepest directories may keep one open in each.
+/// How many listings a guest may have open: enough to walk down the deepest directories with one
+/// open at each level.
 const LISTINGS: usize = LEVELS + 1;
-/// Names in all of them together.
+/// How many names all open listings may have.
 const NAMES: usize = 2 * LIST_NAMES;
 
-/// A directory as it was when the guest began to list it.
+/// The entries of a directory at the time when the listing was opened.
 struct Listing {
     left: IntoIter<DirectoryEntry>,
     names: usize,
 }
 
-/// What the guest has open.
+/// The listings that the guest has open.
 #[derive(Default)]
 pub(super) struct Listings {
     count: usize,
@@ -36,7 +37,7 @@ pub(super) struct Listings {
 }
 
 impl Listings {
-    /// How many names another one may have.
+    /// Returns how many names another listing may have.
     fn room(&self) -> Option<usize> {
         (self.count < LISTINGS).then_some((NAMES - self.names).min(LIST_NAMES))
     }
@@ -44,7 +45,7 @@ impl Listings {
 
 type Given<T> = Result<T, ErrorCode>;
 
-/// Puts this in the place of WASI's own.
+/// Replaces the functions of wasmtime-wasi.
 pub(super) fn add_to_linker(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
     type Store<'a> = StoreContextMut<'a, Ctx>;
     linker.allow_shadowing(true);
@@ -113,7 +114,8 @@ impl Ctx {
     }
 }
 
-/// What is in a directory, sorted; none where there is more than `room`. Names that are not text cannot be told.
+/// Returns the entries of a directory, sorted; `None` if there are more than `room`. Names that are
+/// not UTF-8 are left out.
 fn entries(directory: &File, room: usize) -> io::Result<Option<Vec<DirectoryEntry>>> {
     let directory = Dir::from_std_file(directory.try_clone()?);
     let mut entries = Vec::new();

@@ -1,5 +1,5 @@
-//! How guests that use WASI open files: as WASI does, but for pipes and devices, which are not opened, and it is noted
-//! what they have open, and where they found it.
+//! How guests that use WASI open files: as in wasmtime-wasi, but pipes and devices are not opened,
+//! and opened files are recorded with their location.
 
 use std::fs::File;
 use std::sync::{Arc, OnceLock};
@@ -14,10 +14,10 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 use super::super::super::ctx::Ctx;
 use super::FILES;
 
-/// Files and directories that are open at once, where the process may have enough of them.
+/// How many files and directories an attempt may have open, if the limit of the process allows it.
 const MOST_OPEN: usize = 128;
 
-/// A directory, and what is opened in it, how.
+/// The parameters of `open-at`.
 type Asked = (
     Resource<Descriptor>,
     PathFlags,
@@ -27,7 +27,7 @@ type Asked = (
 );
 type Given = Result<Resource<Descriptor>, ErrorCode>;
 
-/// Puts this in the place of WASI's own.
+/// Replaces the function of wasmtime-wasi.
 pub(super) fn add_to_linker(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
     linker.allow_shadowing(true);
     let mut types = linker.instance(FILES)?;
@@ -41,7 +41,7 @@ pub(super) fn add_to_linker(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
     Ok(())
 }
 
-/// What the system knows as open.
+/// Returns the file of a descriptor.
 pub(super) fn file_of(descriptor: &Descriptor) -> &Arc<File> {
     match descriptor {
         Descriptor::File(file) => &file.file,
@@ -49,8 +49,8 @@ pub(super) fn file_of(descriptor: &Descriptor) -> &Arc<File> {
     }
 }
 
-/// How many files and directories an attempt may have open at once. The process has a few of them for all: no attempt
-/// gets more than a sixteenth, and none needs more than this.
+/// Returns how many files and directories an attempt may have open. All attempts share the limit of
+/// the process, so each gets at most a sixteenth of it, and never more than `MOST_OPEN`.
 fn most_open() -> usize {
     static MOST: OnceLock<usize> = OnceLock::new();
     *MOST.get_or_init(|| {
@@ -75,7 +75,7 @@ impl Ctx {
         if self.capabilities.wasi().opened.count() >= most_open() {
             return Ok(Err(ErrorCode::InsufficientMemory));
         }
-        // Opening a pipe waits for its other end, and nothing can end that.
+        // Opening a pipe waits for its other end and cannot be cancelled.
         if let Ok(found) = self
             .filesystem()
             .stat_at(at, path_flags, path.clone())

@@ -1,5 +1,5 @@
-//! What guests that use WASI are told of files beside their bytes: the same in every attempt. The times of the machine
-//! are not there for them, nor the numbers that its file system gives; what they ask for is made from where they look.
+//! The metadata of files for guests that use WASI. It is the same in every attempt: timestamps are
+//! constant, and hashes are derived from where the guest found a file instead of its inode number.
 
 use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, Resource};
@@ -14,18 +14,18 @@ use super::super::super::ctx::Ctx;
 use super::FILES;
 use super::open::file_of;
 
-/// When everything was made and changed.
+/// The timestamp of all files.
 const TIME: Datetime = Datetime {
     seconds: 0,
     nanoseconds: 0,
 };
 
-/// Something open; a directory and a path from there.
+/// The parameters of `stat` and `stat-at`.
 type Open = (Resource<Descriptor>,);
 type Path = (Resource<Descriptor>, PathFlags, String);
 type Given<T> = Result<T, ErrorCode>;
 
-/// Puts this in the place of WASI's own.
+/// Replaces the functions of wasmtime-wasi.
 pub(super) fn add_to_linker(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
     type Store<'a> = StoreContextMut<'a, Ctx>;
     linker.allow_shadowing(true);
@@ -78,7 +78,7 @@ fn given<T>(result: FsResult<T>) -> wasmtime::Result<Given<T>> {
     }
 }
 
-/// How much room a directory takes, and what links to it, is the file system's business.
+/// The sizes and link counts of directories depend on the file system, so they are replaced.
 fn told(stat: DescriptorStat) -> DescriptorStat {
     let (size, link_count) = match stat.type_ {
         DescriptorType::Directory => (0, 1),
@@ -107,7 +107,7 @@ impl Ctx {
         (at, flags, path): Path,
     ) -> wasmtime::Result<Given<MetadataHashValue>> {
         let above = Resource::new_borrow(at.rep());
-        // Whether it is there at all.
+        // Checks that the file exists.
         match given(self.filesystem().stat_at(at, flags, path.clone()).await)? {
             Ok(_) => self.hash_of(&above, &path),
             Err(error) => Ok(Err(error)),

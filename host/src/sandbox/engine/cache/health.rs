@@ -1,28 +1,29 @@
-//! How the cache of compiled code stands: for people who ask. Nothing is mended here; what is damaged is compiled again
-//! when it is needed.
+//! Reports the state of the cache of compiled code. It repairs nothing; damaged files are replaced
+//! when they are needed.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
 
 use super::{Cache, LOCK, Unfit, check};
 
-/// How the cache stands.
+/// The state of the cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CacheHealth {
-    /// Where it is; none where nothing is kept.
+    /// The directory; `None` if there is no cache.
     pub place: Option<PathBuf>,
-    /// How many components are kept.
+    /// The number of cached components.
     pub files: usize,
-    /// How many bytes they have.
+    /// Their total size in bytes.
     pub bytes: u64,
-    /// How many of them another build of the host wrote, in a layout of its own. They are replaced when they are needed.
+    /// How many were written by another build of the host with a different file layout. They are
+    /// replaced when they are needed.
     pub foreign: usize,
-    /// How many of them are not what was put there.
+    /// How many are damaged.
     pub damaged: usize,
 }
 
 impl Cache {
-    /// Looks at every file. Together they are bounded, see `KEPT_BYTES`.
+    /// Reads and checks every file. Their total size is bounded by `KEPT_BYTES`.
     pub(in crate::sandbox) fn health(&self) -> CacheHealth {
         let mut health = CacheHealth {
             place: self.dir.clone(),
@@ -32,7 +33,7 @@ impl Cache {
         for file in entries {
             let name = file.file_name().to_string_lossy().into_owned();
             let Ok(meta) = file.metadata() else { continue };
-            // Locks, and what is being written.
+            // Skips lock files and temporary files.
             if name.starts_with(LOCK) || name.starts_with('.') || !meta.is_file() {
                 continue;
             }

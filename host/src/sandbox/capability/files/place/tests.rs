@@ -1,10 +1,10 @@
-//! Files, put in their places whatever lies there.
+//! Tests of writing recorded files to the disk, whatever is there.
 
 use std::fs;
 
 use super::*;
 
-/// Puts something into a directory that an action may write.
+/// Writes something to a directory that an action may write.
 fn put(home: &Path, path: &str, expected: Content, text: Option<&str>) -> Placed {
     let bytes = text.map(str::as_bytes);
     let content = match bytes {
@@ -213,7 +213,7 @@ fn a_file_takes_the_place_of_a_directory_that_was_left_empty() {
         Placed::There
     );
     assert_eq!(fs::read_to_string(&ours).unwrap(), "text");
-    // What somebody else put into it is kept.
+    // Files of others in the directory are kept.
     fs::create_dir(&full).unwrap();
     fs::write(full.join("file"), "mine").unwrap();
     assert_eq!(
