@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::build::clean::parts;
 use crate::build::inventory::{Tool, inventory};
 use crate::interface::own;
-use crate::sandbox::{Allocation, WasmSandbox, bytes};
+use crate::sandbox::{Allocation, WasmSandbox, format_bytes};
 use crate::shell::path_word;
 use crate::skills::Shelf;
 use crate::store::measure_sync;
@@ -123,7 +123,7 @@ fn cache(sandbox: &WasmSandbox) -> Finding {
     let found = format!(
         "{} compiled components{foreign}, {} in `{place}`",
         health.files,
-        bytes(health.bytes)
+        format_bytes(health.bytes)
     );
     if health.damaged > 0 {
         let found = format!("{found}, {} of them damaged", health.damaged);
@@ -143,11 +143,11 @@ fn caches() -> Option<Finding> {
     let parts: Vec<String> = parts
         .iter()
         .filter(|part| part.bytes > 0)
-        .map(|part| format!("{} {}", part.name, bytes(part.bytes)))
+        .map(|part| format!("{} {}", part.name, format_bytes(part.bytes)))
         .collect();
     let found = format!(
         "{} in all ({}); `strata-host clean` removes them",
-        bytes(all),
+        format_bytes(all),
         parts.join(", ")
     );
     (!parts.is_empty()).then(|| Finding::good("caches", found))

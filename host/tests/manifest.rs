@@ -1,6 +1,7 @@
-//! Team files, good and bad, against what is made of them.
+//! Tests of parsing team files, good and bad.
 //!
-//! Each file in `manifest/bad` is shown as in the `.stderr` file beside it; with `BLESS=1` those files are written anew.
+//! The errors of each file in `manifest/bad` must equal the `.stderr` file next to it. With
+//! `BLESS=1` those files are rewritten.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -327,7 +328,7 @@ fn a_role_with_one_action_needs_nothing_that_chooses() {
             &format!("{llm}[[role]]\nreact = \"react\"\n{more}"),
         );
         let team = Definition::parse(&text, "team.toml", &folder("good")).unwrap();
-        // Its component is not there.
+        // Its component does not exist, so loading fails later.
         let error = team.check_ready().unwrap_err().to_string();
         assert!(!error.contains("nothing chooses"), "{error}");
         let React::Choose { thinker, .. } = team.team.roles[0].react else {

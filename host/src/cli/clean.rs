@@ -3,7 +3,7 @@
 use super::args::CleanArgs;
 use super::{Failure, note, show_document, show_line};
 use crate::build::clean::{CachePart, parts, remove};
-use crate::sandbox::bytes;
+use crate::sandbox::format_bytes;
 use crate::suggest::suggest;
 
 pub(super) fn clean(args: &CleanArgs) -> Result<u8, Failure> {
@@ -62,7 +62,7 @@ pub(super) fn clean(args: &CleanArgs) -> Result<u8, Failure> {
     } else {
         "removed"
     };
-    note(format_args!("{} {would}", bytes(freed)));
+    note(format_args!("{} {would}", format_bytes(freed)));
     Ok(0)
 }
 
@@ -70,7 +70,7 @@ fn row(part: &CachePart) -> String {
     format!(
         "{:<11} {:>10}  {}, in `{}`",
         part.name,
-        bytes(part.bytes),
+        format_bytes(part.bytes),
         part.what,
         part.path.display()
     )

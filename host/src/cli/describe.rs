@@ -66,7 +66,7 @@ fn one(path: &Path, args: &DescribeArgs) -> Result<Value, Failure> {
     let sandbox = WasmSandbox::one_shot().map_err(|error| Failure::internal(error.to_string()))?;
     let (file, bytes) = read(path)?;
     let digest = digest_of(&bytes);
-    let loaded = sandbox.load_plain(digest, &bytes, (Metering::Plain, &Limits::default()));
+    let loaded = sandbox.load_plain(digest, &bytes, Metering::Plain, &Limits::default());
     let loaded = loaded.map_err(|error| unfit(&file, &error))?;
     let mut description = match loaded.exports.handler {
         true => document(&loaded.digest, &loaded.manifest),

@@ -34,7 +34,7 @@ pub struct Answered {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
     /// No request with this id is open.
-    #[error("there is no open request `{request}`{}{}", known(open), meant(request, open.iter().map(String::as_str)))]
+    #[error("there is no open request `{request}`{}{}", list_open_requests(open), meant(request, open.iter().map(String::as_str)))]
     Unknown {
         /// The id.
         request: String,
@@ -44,7 +44,7 @@ pub enum AnswerError {
     /// The request is not open: it was answered already, or has not been asked yet.
     #[error(
         "request `{request}` is not open: it was answered already, or was not asked yet{}",
-        known(open)
+        list_open_requests(open)
     )]
     Before {
         /// The id.
@@ -73,7 +73,7 @@ pub enum AnswerError {
     },
 }
 
-fn known(open: &[String]) -> String {
+fn list_open_requests(open: &[String]) -> String {
     const NAMED: usize = 10;
     let ids: Vec<String> = open
         .iter()

@@ -280,7 +280,8 @@ impl Loading<'_> {
         let mut made = made.as_ref().map_err(refuse)?.clone();
         if let Some(function) = &plugin.function {
             let checked = sandbox.check_function(
-                (&made.digest, Metering::of(&plugin.limits)),
+                &made.digest,
+                Metering::of(&plugin.limits),
                 function,
                 &plugin.config,
             );

@@ -10,7 +10,7 @@ use crate::blob::digest_of;
 use crate::build::{self, script};
 use crate::open;
 use crate::plugin::{Limits, Plugin, Reached};
-use crate::sandbox::{LoadError, Loaded, Metering, ScriptFile, WasmSandbox};
+use crate::sandbox::{Interpreter, LoadError, Loaded, Metering, ScriptFile, WasmSandbox};
 use crate::tidy::tidy;
 use crate::trust::lock::Locked;
 use crate::trust::signature::{Keys, Untrusted};
@@ -138,17 +138,25 @@ impl Source {
         sandbox: &WasmSandbox,
         plugin: &Plugin,
     ) -> Result<Loaded, Unloadable> {
-        let how = (Metering::of(&plugin.limits), &plugin.limits);
+        let (metering, limits) = (Metering::of(&plugin.limits), &plugin.limits);
         let loaded = match (&self.script, &plugin.function) {
-            (None, None) => sandbox.load_as(self.digest.clone(), &self.bytes, how),
-            (None, Some(_)) => sandbox.load_plain(self.digest.clone(), &self.bytes, how),
+            (None, None) => sandbox.load_as(self.digest.clone(), &self.bytes, metering, limits),
+            (None, Some(_)) => {
+                sandbox.load_plain(self.digest.clone(), &self.bytes, metering, limits)
+            }
             (
                 Some(Interpreted {
                     script,
                     interpreter,
                 }),
                 _,
-            ) => sandbox.load_script((script, &self.digest), (interpreter, &self.bytes), how),
+            ) => {
+                let interpreter = Interpreter {
+                    digest: interpreter,
+                    bytes: &self.bytes,
+                };
+                sandbox.load_script(script, &self.digest, interpreter, metering, limits)
+            }
         };
         loaded.map_err(|error| Unloadable::of(&self.file, &error))
     }

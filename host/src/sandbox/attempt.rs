@@ -148,8 +148,7 @@ async fn execute(
     let attempt = convert::attempt(call);
     let given = match &call.entry {
         Entry::Run { .. } if let Some(function) = &call.plugin.function => {
-            let callee = (&mut *store, &instance);
-            plain::call(callee, ready.functions(), (function, call))
+            plain::call(&mut *store, &instance, ready.functions(), function, call)
                 .await?
                 .map(Given::Made)
         }

@@ -11,7 +11,7 @@ use super::Call;
 use super::bindings::{files as wit_files, llm as wit_llm, types};
 use super::convert;
 use super::ctx::{Ctx, Reply, invalid, undescribed, unexpected};
-use super::limits::bytes;
+use super::limits::format_bytes;
 use crate::gateway::{Answer, Ask, Gateway};
 use crate::plugin::http::HttpGrant;
 use crate::plugin::{Grants, LlmGrant};
@@ -84,7 +84,9 @@ impl Capabilities {
 
     /// Logs what the guest wrote to its streams without ending the line.
     pub(super) fn flush(&self) {
-        self.wasi.iter().for_each(|wasi| wasi.flush());
+        if let Some(wasi) = &self.wasi {
+            wasi.flush();
+        }
     }
 
     /// Counts a request against the grant. Fails with the reason if it is not granted.
@@ -117,7 +119,10 @@ impl Capabilities {
 fn sound(request: &llm::Request) -> Result<(), types::HostError> {
     let length = request.bytes();
     if length > PROMPT_BYTES {
-        let (length, limit) = (bytes(length as u64), bytes(PROMPT_BYTES as u64));
+        let (length, limit) = (
+            format_bytes(length as u64),
+            format_bytes(PROMPT_BYTES as u64),
+        );
         return Err(invalid(format!(
             "cannot ask the model: the request is {length}, at most {limit} are sent"
         )));

@@ -23,7 +23,7 @@ use crate::plugin::Limits;
 
 pub use problem::LoadError;
 pub(super) use ready::Ready;
-pub use script::ScriptFile;
+pub use script::{Interpreter, ScriptFile};
 use shelf::{Held, Shared, Shelved};
 
 mod compile;
@@ -191,7 +191,7 @@ impl WasmSandbox {
         metering: Metering,
         limits: &Limits,
     ) -> Result<Loaded, LoadError> {
-        self.load_as(digest_of(bytes), bytes, (metering, limits))
+        self.load_as(digest_of(bytes), bytes, metering, limits)
     }
 
     /// Like `load_within`, if the digest of the bytes is known already.
@@ -199,9 +199,10 @@ impl WasmSandbox {
         &self,
         digest: Digest,
         bytes: &[u8],
-        (metering, limits): (Metering, &Limits),
+        metering: Metering,
+        limits: &Limits,
     ) -> Result<Loaded, LoadError> {
-        self.load_for(Use::Action, digest, bytes, (metering, limits))
+        self.load_for(Use::Action, digest, bytes, metering, limits)
     }
 
     /// Like `load_as`, for a component that need not be an action because only its functions are
@@ -210,16 +211,18 @@ impl WasmSandbox {
         &self,
         digest: Digest,
         bytes: &[u8],
-        (metering, limits): (Metering, &Limits),
+        metering: Metering,
+        limits: &Limits,
     ) -> Result<Loaded, LoadError> {
-        self.load_for(Use::Functions, digest, bytes, (metering, limits))
+        self.load_for(Use::Functions, digest, bytes, metering, limits)
     }
 
     /// Checks that a function of a loaded component can be called as an action with this
     /// configuration.
     pub fn check_function(
         &self,
-        (digest, metering): (&Digest, Metering),
+        digest: &Digest,
+        metering: Metering,
         function: &str,
         config: &Json,
     ) -> Result<(), FunctionError> {
@@ -234,16 +237,14 @@ impl WasmSandbox {
         wanted: Use,
         digest: Digest,
         bytes: &[u8],
-        (metering, limits): (Metering, &Limits),
+        metering: Metering,
+        limits: &Limits,
     ) -> Result<Loaded, LoadError> {
         problem::check_form(bytes)?;
         compile::check_size(bytes, limits)?;
         let shelved = match self.shelved(&digest, metering) {
             Some(shelved) => shelved,
-            None => self.put(
-                metering,
-                self.make_ready(bytes, &digest, (metering, limits))?,
-            ),
+            None => self.put(metering, self.make_ready(bytes, &digest, metering, limits)?),
         };
         match wanted {
             Use::Action => shelved.ready.check_handler()?,
@@ -271,7 +272,8 @@ impl WasmSandbox {
         &self,
         bytes: &[u8],
         digest: &Digest,
-        (metering, limits): (Metering, &Limits),
+        metering: Metering,
+        limits: &Limits,
     ) -> Result<Shelved, LoadError> {
         let engine = self.inner.engines.get(metering)?;
         let key = self.inner.cache.key(digest, engine);

@@ -14,7 +14,7 @@ use strata_core::message::Draft;
 
 use super::bindings::{clock, environment, log, memory, random, types};
 use super::capability::Capabilities;
-use super::capability::wasi::Wasi;
+use super::capability::wasi::{Wasi, WasiSetup};
 use super::limits::memory::Memory;
 use super::limits::{Meter, Stop};
 use super::log::{Level, Log};
@@ -123,12 +123,14 @@ impl Ctx {
     /// Adds WASI, for components that import it. Its randomness is derived from `seed`.
     pub(super) fn add_wasi(&mut self, grants: &Grants, seed: &str) {
         let (files, variables) = (&self.capabilities.files, &self.capabilities.variables);
-        let wasi = Wasi::new(
-            (grants, variables),
+        let wasi = Wasi::new(WasiSetup {
+            grants,
+            variables,
             seed,
-            &self.log,
-            (files.opened(), files.own()),
-        );
+            log: &self.log,
+            opened: files.opened(),
+            own: files.own(),
+        });
         self.capabilities.add_wasi(wasi);
     }
 

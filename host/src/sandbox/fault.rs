@@ -8,7 +8,7 @@ use super::bindings::types;
 use super::capability::files::FilesFault;
 use super::ctx::Ctx;
 use super::engine::STACK_BYTES;
-use super::limits::{Stop, bytes};
+use super::limits::{Stop, format_bytes};
 use super::source::{Place, Sources, Symbol};
 use crate::plugin::{Limit, Reached};
 
@@ -120,7 +120,7 @@ fn of_trap(trap: Trap, ctx: &Ctx) -> Fault {
             Fault::new(FaultKind::Fuel, message).caused_by(FaultCause::FuelLimit)
         }
         Trap::StackOverflow => {
-            let size = bytes(STACK_BYTES as u64);
+            let size = format_bytes(STACK_BYTES as u64);
             let message = format!(
                 "call stack exhausted: the action recurses too deeply for its {size}, or without end"
             );
@@ -170,7 +170,7 @@ fn of_other(error: &wasmtime::Error, ctx: &Ctx) -> Fault {
     }
     let cause = error.root_cause().to_string();
     if cause == TRANSFER_REFUSED {
-        let limit = bytes(transfer_bytes(ctx.limits.memory_bytes) as u64);
+        let limit = format_bytes(transfer_bytes(ctx.limits.memory_bytes) as u64);
         let message =
             format!("handed over more than {limit} at once, more than its memory can hold");
         let message = ctx.reached(Reached::at(Limit::Memory), message);

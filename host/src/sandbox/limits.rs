@@ -24,10 +24,10 @@ const FOREVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Stop {
     /// The processor time is used up.
-    #[error("CPU limit of {} reached", time(*.0))]
+    #[error("CPU limit of {} reached", format_duration(*.0))]
     Cpu(Duration),
     /// The wall time is used up.
-    #[error("timeout of {} reached{}", time(*.limit), waiting(*.waiting_in))]
+    #[error("timeout of {} reached{}", format_duration(*.limit), describe_wait(*.waiting_in))]
     Timeout {
         /// The limit.
         limit: Duration,
@@ -47,7 +47,7 @@ pub(super) enum Stop {
     /// The guest has exchanged too many bytes with the host.
     #[error(
         "limit of {} to and from the host reached in `{function}` (came to {})",
-        bytes(*.limit), asked.map_or_else(|| "more".into(), bytes)
+        format_bytes(*.limit), asked.map_or_else(|| "more".into(), format_bytes)
     )]
     HostBytes {
         /// The limit.
@@ -61,7 +61,7 @@ pub(super) enum Stop {
     /// The guest's output is too large.
     #[error(
         "limit of {} of output reached by {what} (came to {})",
-        bytes(*.limit), bytes(*.asked)
+        format_bytes(*.limit), format_bytes(*.asked)
     )]
     Output {
         /// The output that exceeded the limit.
@@ -93,7 +93,7 @@ impl Stop {
     }
 }
 
-fn waiting(function: Option<&'static str>) -> String {
+fn describe_wait(function: Option<&'static str>) -> String {
     function.map_or_else(String::new, |name| format!(" while waiting in `{name}`"))
 }
 
@@ -193,7 +193,7 @@ fn thread_ns() -> u64 {
 
 /// Formats a size for people: `64 MiB`, `33.1 MiB`. It is rounded up, so that a size over a limit
 /// also looks like it.
-pub(crate) fn bytes(count: u64) -> String {
+pub(crate) fn format_bytes(count: u64) -> String {
     const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     for (name, size) in UNITS {
         if count >= size && count.is_multiple_of(size) {
@@ -208,7 +208,7 @@ pub(crate) fn bytes(count: u64) -> String {
 }
 
 /// Formats a duration for people: `10s`, `1.5s`, `250ms`.
-fn time(duration: Duration) -> String {
+fn format_duration(duration: Duration) -> String {
     format!("{duration:?}")
 }
 
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn sizes_read_well() {
-        let check = |count: u64, expected: &str| assert_eq!(bytes(count), expected);
+        let check = |count: u64, expected: &str| assert_eq!(format_bytes(count), expected);
         check(0, "0 bytes");
         check(1023, "1023 bytes");
         check(1 << 10, "1 KiB");

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::limits::bytes;
+use super::limits::format_bytes;
 use crate::plugin::{Limit, Plugin, Reached};
 
 /// How many lines a fault shows: enough for a panic's message and what led to it.
@@ -89,7 +89,7 @@ impl Log {
     }
 
     fn note(&self) -> String {
-        let limit = bytes(self.limit);
+        let limit = format_bytes(self.limit);
         let advice = self
             .plugin
             .as_ref()

@@ -31,7 +31,7 @@ const SHOWN: usize = 20;
 #[derive(Debug, thiserror::Error)]
 pub enum FunctionError {
     /// There is no function with this name.
-    #[error("the component has no function `{function}`; {}", listed(.known))]
+    #[error("the component has no function `{function}`; {}", list_names(.known))]
     Unknown {
         /// The requested name.
         function: String,
@@ -138,7 +138,7 @@ impl Functions {
     }
 }
 
-fn listed(known: &[String]) -> String {
+fn list_names(known: &[String]) -> String {
     if known.is_empty() {
         return "it exports no functions".into();
     }
@@ -157,9 +157,11 @@ fn listed(known: &[String]) -> String {
 /// Calls a function for an action. The inner error is a refusal of the arguments, or the function's
 /// own failure.
 pub(super) async fn call(
-    (store, instance): (&mut Store<Ctx>, &Instance),
+    store: &mut Store<Ctx>,
+    instance: &Instance,
     functions: &Functions,
-    (function, call): (&str, &Call),
+    function: &str,
+    call: &Call,
 ) -> wasmtime::Result<Result<Draft, Failure>> {
     let refused = |message: String| {
         Ok(Err(Failure {

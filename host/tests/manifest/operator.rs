@@ -1,4 +1,4 @@
-//! What the operator changes of a team file, and what is shown to the operator.
+//! Tests of how an operator overrides a team file, and of the policy that is shown.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! No text makes the reader of team files, or a condition of one, panic.
+//! Property tests: no text makes the parser of team files or conditions panic.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,7 @@ use strata_host::manifest::Definition;
 
 use crate::folder;
 
-/// Bits of team files, to be put where they do not belong.
+/// Fragments of team files, to be inserted in wrong places.
 const BITS: &[&str] = &[
     "",
     "\n",
@@ -49,7 +49,7 @@ const BITS: &[&str] = &[
     "((((",
 ];
 
-/// Words of conditions.
+/// Tokens of conditions.
 const WORDS: &[&str] = &[
     "data",
     "data.x",
@@ -149,7 +149,7 @@ proptest! {
         };
         let condition = definition.team.routes[0].arms[0].when.as_ref().unwrap();
         for data in ["null", "{}", r#"{"x":[1,"a",null,{"y":2.5}]}"#, "-1", "[[]]"] {
-            // Whatever it says: it says something.
+            // The result may be anything, but evaluating must not panic.
             let _ = condition.holds(&message(data), &mut WorkBudget::default());
         }
     }

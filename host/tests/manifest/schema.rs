@@ -1,8 +1,9 @@
-//! The JSON Schema of team files, held against what reads them.
+//! Compares the JSON Schema of team files with the parser.
 //!
-//! Whole files first; then every table of them is given every key that the schema knows and one it does not, and every
-//! key values of all kinds. What is read must fit the schema. What is refused for its key, type, word or range must not
-//! fit it. So a key that is added to one of the two and forgotten in the other is found.
+//! First whole files; then every table gets every key of the schema and an unknown one, and every
+//! key gets values of all kinds. A file that is parsed must match the schema. A file that is
+//! refused for a key, type, word or range must not. So a key that is missing in one of the two is
+//! found.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +14,8 @@ use toml::{Table, Value};
 
 use super::*;
 
-/// What is said of problems that a schema sees, too. The rest is about names, targets, files, conditions.
+/// Parts of the messages about problems that a schema detects too. Other problems concern names,
+/// targets, files and conditions.
 const SEEN_BY_SCHEMAS: [&str; 13] = [
     "has no key `",
     "help: expected a string",
@@ -30,7 +32,7 @@ const SEEN_BY_SCHEMAS: [&str; 13] = [
     "is listed twice in",
 ];
 
-/// Values of all kinds, and all words. But dates, which JSON has as strings.
+/// Returns values of all kinds, and all keywords, but no dates, which are strings in JSON.
 fn values() -> Vec<Value> {
     let values = "v = [
         true, -1, 0, 1, 7, 101, 1025, 4294967295, 4294967296, -0.5, 1.5,
@@ -46,7 +48,7 @@ fn values() -> Vec<Value> {
         .unwrap()
 }
 
-/// Where something stands in a file.
+/// A step of a path in a file.
 #[derive(Clone)]
 enum At {
     Key(String),
@@ -60,7 +62,7 @@ fn at<'a>(value: &'a mut Value, path: &[At]) -> &'a mut Value {
     })
 }
 
-/// The paths of all tables whose keys are ours.
+/// Collects the paths of all tables whose keys the host defines.
 fn tables(value: &Value, path: &[At], found: &mut Vec<Vec<At>>) {
     let below = |at: At| [path, &[at]].concat();
     match value {
@@ -83,7 +85,8 @@ fn tables(value: &Value, path: &[At], found: &mut Vec<Vec<At>>) {
     }
 }
 
-/// The tables of all good files, with the files: those of each kind and with each set of keys once.
+/// Returns the tables of all good files with their files, once for each kind of table and set of
+/// keys.
 fn kinds_of_tables() -> Vec<(Value, Vec<At>)> {
     let mut seen = BTreeSet::new();
     let mut kinds = Vec::new();
@@ -116,7 +119,7 @@ fn kinds_of_tables() -> Vec<(Value, Vec<At>)> {
     kinds
 }
 
-/// Every key of the schema's tables.
+/// Collects all keys of the schema's tables.
 fn keys(schema: &Json, found: &mut BTreeSet<String>) {
     match schema {
         Json::Object(map) => {
@@ -144,7 +147,7 @@ impl Judge {
 
     fn fits(&self, file: &Value) -> Result<(), String> {
         let file = json(file);
-        // Much faster than to ask for the errors.
+        // Much faster than collecting the errors.
         if self.validator.is_valid(&file) {
             return Ok(());
         }
@@ -160,7 +163,7 @@ impl Judge {
         }
     }
 
-    /// Fails if the two judge a file differently.
+    /// Fails if the parser and the schema disagree about a file.
     fn compare(&self, file: &Value) {
         let text = toml::to_string(file).unwrap();
         let read =
@@ -179,7 +182,7 @@ impl Judge {
     }
 }
 
-/// Dates are strings in JSON.
+/// Converts a file to JSON, in which dates are strings.
 fn json(value: &Value) -> Json {
     match value {
         Value::Datetime(date) => date.to_string().into(),
@@ -203,7 +206,7 @@ fn toml_of(file: &Path) -> Option<Value> {
         .map(Value::Table)
 }
 
-/// Every team file of the project that is meant to be good.
+/// Returns every team file of the project that is meant to be good.
 fn good_files() -> Vec<PathBuf> {
     let project = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut found = files("good");
@@ -350,7 +353,7 @@ fn what_the_schema_calls_a_default_changes_nothing() {
             .pointer(pointer)
             .unwrap_or_else(|| panic!("{pointer}"));
         let properties = table["properties"].as_object().unwrap().iter();
-        // It needs a role of another kind.
+        // It needs a role with another `react`.
         let of = |(key, schema): (&String, &Json)| {
             let default = schema.get("default").filter(|_| key != "max_react_loop")?;
             Some((key.clone(), Value::try_from(default).unwrap()))
@@ -378,7 +381,7 @@ fn what_the_schema_calls_a_default_changes_nothing() {
         let text = toml::to_string(team).unwrap();
         let team = Definition::parse(&text, "team.toml", &folder("good"))
             .unwrap_or_else(|e| panic!("{e}\n{text}"));
-        // Where a limit can be changed differs, of course.
+        // The location at which a limit can be changed differs.
         let advice = |(slot, plugin): (_, Plugin)| {
             (
                 slot,
@@ -398,7 +401,7 @@ fn what_the_schema_calls_a_default_changes_nothing() {
 fn every_key_says_what_it_is_for() {
     fn check(schema: &Json) {
         if let Some(properties) = schema.get("properties").and_then(Json::as_object) {
-            // Where keys are only refused or required, they are described elsewhere.
+            // Tables without this key only forbid or require keys that are described elsewhere.
             let own = schema.get("additionalProperties").is_some();
             for (key, value) in properties.iter().filter(|_| own) {
                 assert!(value["description"].is_string(), "{key}");

@@ -1,6 +1,6 @@
-//! Small things of a guest's that would become large ones in the host: documents of many values, texts that reach beyond
-//! the guest's memory, components that are put together of many. Each is refused before anything is made of it, and a
-//! guest can go on.
+//! Inputs that are small for a guest but would be large in the host: documents with many values,
+//! texts outside the guest's memory, components with many parts. Each is refused before it is
+//! expanded, and the guest can continue.
 
 use serde_json::json;
 use strata_core::fault::FaultKind;
@@ -12,7 +12,7 @@ use strata_host::sandbox::{Metering, Value};
 use crate::driver::{SANDBOX, call, limits, plugin, run};
 use crate::guest::Guest;
 
-/// Where the document begins and how long it is: 1.5 MiB that would be 130 MiB as values.
+/// The address and length of the document: 1.5 MiB that would be 130 MiB as values.
 const BOMB: &str = "(i32.const 131072) (i32.const 1600003)";
 /// Writes the document `[ {"":0}, … 0]`.
 const LAY: &str = r#"
@@ -25,7 +25,7 @@ const LAY: &str = r#"
             (br_if $again (i32.lt_u (local.get $at) (i32.const 1731073))))
         (i32.store16 (local.get $at) (i32.const 0x5d30)))"#;
 
-/// What a guest with a document comes to.
+/// Runs a guest with the document. Returns its text or its fault.
 fn told(run_body: &str) -> Result<String, (FaultKind, String)> {
     let run_body = format!("(call $lay) {run_body}");
     let guest = Guest {
@@ -93,7 +93,8 @@ fn a_document_of_too_many_values_is_refused_whichever_way_it_comes() {
         FaultKind::OutputInvalid,
         "the output's `data` is too large to be read",
     );
-    // A request's record: the schema of the reply lies behind the model, the messages and the tools.
+    // In the record of a request, the schema of the reply follows the model, the messages and the
+    // tools.
     let llm = "(i32.store (i32.const 4124) (i32.const 1))
         (i32.store (i32.const 4128) (i32.const 131072)) (i32.store (i32.const 4132) (i32.const 1600003))
         (call $complete (i32.const 4096) (i32.const 2048)) (call $told (i32.const 0))";
@@ -142,7 +143,8 @@ fn what_a_plain_function_returns_is_no_larger_as_a_document() {
 
 #[test]
 fn what_a_plain_function_is_called_with_is_no_larger_than_a_document() {
-    // An empty object becomes a thousand fields with their names, a letter of base64 a value of its own.
+    // An empty object becomes a thousand fields with their names, and a base64 character a value of
+    // its own.
     let fields: String = (0..1000)
         .map(|n| format!("(field \"f{n}\" (option u8))"))
         .collect();
@@ -178,7 +180,7 @@ fn what_a_plain_function_is_called_with_is_no_larger_than_a_document() {
         let why = "argument `items`: as a value of its type it is too large to be read";
         assert!(fault.message.contains(why), "{}", fault.message);
     }
-    // As many as there is room for come as far as the guest, which has none.
+    // A value that fits is passed to the guest, which has no memory for it.
     assert_eq!(
         called("records", json!(vec![json!({}); 100])).kind,
         FaultKind::Trap
@@ -187,7 +189,7 @@ fn what_a_plain_function_is_called_with_is_no_larger_than_a_document() {
 
 #[test]
 fn a_manifest_of_many_empty_needs_is_refused() {
-    // The list lies where nothing was written, and takes eight bytes an item in the guest.
+    // The list is in zeroed memory, and takes eight bytes per item in the guest.
     let describe = "(i32.store (i32.const 560) (i32.const 65536)) (i32.store (i32.const 564) (i32.const 70000))
         (i32.const 512)";
     let guest = Guest {
@@ -252,7 +254,7 @@ fn a_text_of_a_gibibyte_that_is_not_there_is_a_trap() {
 
 #[test]
 fn a_text_of_a_gibibyte_that_is_there_counts_like_any_other() {
-    // Nothing is written to it, so the machine has to find no room for it.
+    // Nothing is written to the text, so the machine needs no memory for it.
     let roomy = || Limits {
         memory_bytes: 3 << 30,
         ..limits()
@@ -283,12 +285,12 @@ fn a_text_of_a_gibibyte_that_is_there_counts_like_any_other() {
     );
 }
 
-/// What loading a component comes to.
+/// Loads a component. Returns the error.
 fn put_together(text: &str) -> Result<(), String> {
     let component = wat::parse_str(text).expect("the component's text is right");
-    let how = (Metering::Plain, &Limits::default());
+    let digest = digest_of(&component);
     SANDBOX
-        .load_plain(digest_of(&component), &component, how)
+        .load_plain(digest, &component, Metering::Plain, &Limits::default())
         .map(drop)
         .map_err(|error| error.to_string())
 }
@@ -302,7 +304,7 @@ fn a_component_of_components_is_counted_before_it_is_put_together() {
             "{told}"
         );
     };
-    // Each level makes the one before it anew.
+    // Each level creates new instances of the one before.
     let tower = |ground: &str, levels: usize, each: usize| {
         let level = |n: usize| {
             format!(
@@ -334,7 +336,7 @@ fn a_component_of_components_is_counted_before_it_is_put_together() {
         ),
         " parts",
     );
-    // Each instance has the one before it twice.
+    // Each instance contains the one before twice.
     let twice = |n: usize| {
         format!(
             "(instance $i{n} (export \"a\" (instance $i{0})) (export \"b\" (instance $i{0})))",
@@ -355,7 +357,7 @@ fn a_component_of_components_is_counted_before_it_is_put_together() {
         .replacen("(instance $some", "(instance $none) (instance $some", 1),
         " parts",
     );
-    // Each component keeps the one before it twice.
+    // Each component captures the one before twice.
     let outer = |n: usize| {
         format!(
             "(component $c{n} {0} {0})",
@@ -364,7 +366,7 @@ fn a_component_of_components_is_counted_before_it_is_put_together() {
     };
     let keeping: String = (1..18).map(outer).collect();
     check(format!("(component $c0) {keeping}"), " parts");
-    // What it comes to is told by no one.
+    // The number of its parts is unknown.
     check(
         "(component $c (import \"x\" (component $x)) (instance (instantiate $x)))".into(),
         "that it is given",

@@ -1,4 +1,4 @@
-//! What goes into a guest and what comes out.
+//! Tests of what is passed to a guest and what it returns.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use strata_host::sandbox::{Call, Entry, Metering, Returned, Sandbox, Value, Wasm
 use crate::driver::{SANDBOX, block_on, call, gateway, limits, plugin, run, run_within};
 use crate::guest::{self, Guest};
 
-/// The text of a successful run.
+/// Returns the text of a successful run.
 fn content(returned: &Returned) -> &str {
     match &returned.value {
         Value::Output(draft) => &draft.content,
@@ -22,7 +22,7 @@ fn content(returned: &Returned) -> &str {
     }
 }
 
-/// A guest that can do all of it.
+/// Returns a guest that exports all interfaces.
 fn versatile() -> Vec<u8> {
     let guest = Guest {
         world: "versatile-action",
@@ -120,7 +120,7 @@ fn a_fault_shows_what_the_guest_logged_last() {
 
 #[test]
 fn a_guests_own_failures_keep_their_kind_and_message() {
-    let check = |(kind, length): (u32, u32), expected: (FaultKind, Hope, &str)| {
+    let check = |kind: u32, length: u32, expected: (FaultKind, Hope, &str)| {
         let fail = format!("(call $fail (i32.const {kind}) (i32.const 640) (i32.const {length}))");
         let fault = run_within(limits(), &guest::running(&fail))
             .result
@@ -132,12 +132,13 @@ fn a_guests_own_failures_keep_their_kind_and_message() {
             "the host refused it nothing"
         );
     };
-    check((0, 5), (FaultKind::Error, Hope::Final, "guest"));
-    check((1, 5), (FaultKind::Error, Hope::Retryable, "guest"));
-    check((2, 5), (FaultKind::Denied, Hope::Final, "guest"));
-    check((3, 5), (FaultKind::Host, Hope::Retryable, "guest"));
+    check(0, 5, (FaultKind::Error, Hope::Final, "guest"));
+    check(1, 5, (FaultKind::Error, Hope::Retryable, "guest"));
+    check(2, 5, (FaultKind::Denied, Hope::Final, "guest"));
+    check(3, 5, (FaultKind::Host, Hope::Retryable, "guest"));
     check(
-        (0, 0),
+        0,
+        0,
         (FaultKind::Error, Hope::Final, "the action gave no reason"),
     );
 }

@@ -1,13 +1,13 @@
-//! The same input gives the same output on every machine: what WebAssembly leaves open is settled one way. That fuel is
-//! counted alike is tested with the limits, that random numbers follow from seeds with the grants.
+//! Tests that results are the same on every machine: what WebAssembly leaves open is fixed. Fuel is
+//! tested in `limits`, random numbers in `grants`.
 
 use crate::driver::{limits, run_within};
 use crate::guest::running;
 
-/// Runs a guest that traps where it finds another value than the expected one.
+/// Runs a guest that traps if it finds an unexpected value.
 #[track_caller]
 fn check(what: &str, body: &str) {
-    // Read from memory, so that nothing is computed while it is compiled.
+    // The operands are read from memory, so that the compiler cannot fold them.
     let guest = running(&format!("{body} (call $ok (i32.const 640) (i32.const 5))"));
     let ended = run_within(limits(), &guest);
     assert!(ended.result.is_ok(), "{what}: {:?}", ended.result);

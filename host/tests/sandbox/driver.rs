@@ -1,4 +1,4 @@
-//! What stands behind a guest in these tests: a driver with a little state, and one call from beginning to end.
+//! The driver of these tests, which has a little state, and functions that make one call.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -18,11 +18,11 @@ use strata_host::services::human::Question;
 use strata_host::services::{http, llm};
 use tokio::sync::mpsc;
 
-/// One for all tests: its pool of instances is large.
+/// One sandbox for all tests, because its pool of instances is large.
 pub static SANDBOX: LazyLock<WasmSandbox> =
     LazyLock::new(|| WasmSandbox::uncached().expect("the sandbox starts"));
 
-/// A plugin with these limits and nothing granted.
+/// Returns a plugin with these limits and no grants.
 pub fn plugin(limits: Limits) -> Plugin {
     Plugin {
         limits,
@@ -30,7 +30,7 @@ pub fn plugin(limits: Limits) -> Plugin {
     }
 }
 
-/// Limits under which a test soon ends, whatever the guest does.
+/// Returns limits under which a test ends soon, whatever the guest does.
 pub fn limits() -> Limits {
     Limits {
         memory_bytes: 8 << 20,
@@ -42,7 +42,7 @@ pub fn limits() -> Limits {
     }
 }
 
-/// A call of a loaded guest.
+/// Loads a guest and returns a call of it.
 pub fn call(guest: &[u8], plugin: Plugin) -> Call {
     let metering = match plugin.limits.fuel {
         None => Metering::Plain,
@@ -50,7 +50,7 @@ pub fn call(guest: &[u8], plugin: Plugin) -> Call {
     };
     let loaded = match plugin.function {
         None => SANDBOX.load(guest, metering),
-        Some(_) => SANDBOX.load_plain(digest_of(guest), guest, (metering, &plugin.limits)),
+        Some(_) => SANDBOX.load_plain(digest_of(guest), guest, metering, &plugin.limits),
     };
     let loaded = loaded.expect("the guest loads");
     Call::first(
@@ -64,12 +64,12 @@ pub fn call(guest: &[u8], plugin: Plugin) -> Call {
     )
 }
 
-/// Makes a call, with the driver answering on the same thread.
+/// Makes a call; the driver answers on another thread.
 pub fn run(call: Call) -> Ended {
     block_on(SANDBOX.call(call, gateway()))
 }
 
-/// Runs a guest within limits, with nothing granted.
+/// Runs a guest with these limits and no grants.
 pub fn run_within(limits: Limits, guest: &[u8]) -> Ended {
     run(call(guest, plugin(limits)))
 }
@@ -82,12 +82,12 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     runtime.expect("a runtime starts").block_on(future)
 }
 
-/// A way to a driver on a thread of its own.
+/// Returns a gateway to a driver on a thread of its own.
 pub fn gateway() -> Gateway {
     let (questions, mut asked) = mpsc::channel::<gateway::Question>(QUEUE);
     std::thread::spawn(move || {
         while let Some(question) = asked.blocking_recv() {
-            // A guest that is gone no longer listens.
+            // It is no error if the guest is gone.
             let _ = question.reply.send(answer(question.ask));
         }
     });
@@ -119,7 +119,7 @@ fn answer(ask: Ask) -> Answer {
         Ask::File(_) => Answer::File(None),
         Ask::Random { length } => Answer::Bytes(Ok(vec![b'r'; length as usize])),
         Ask::Person(question) => Answer::Person(person(&question)),
-        // The body says what was asked.
+        // The body repeats the request.
         Ask::Fetch(requests) => {
             let response = |request: http::Request| http::Response {
                 status: 200,
@@ -139,7 +139,7 @@ fn answer(ask: Ask) -> Answer {
     }
 }
 
-/// Answers with the number of choices, or with nothing where the question has no time.
+/// Answers with the number of choices, or not at all if the question expires at once.
 fn person(question: &Question) -> Answered {
     match question.expires_s {
         Some(0) => Answered::Expired,

@@ -1,4 +1,5 @@
-//! Values of all types that have JSON go into a component and come out again: JSON, WIT, JSON.
+//! Property tests of converting JSON to WIT values and back, with values of all types that have a
+//! JSON form.
 
 use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
@@ -6,11 +7,11 @@ use serde_json::{Value, json};
 
 use crate::plain::{CORE, data};
 
-/// A type that has JSON.
+/// A type with a JSON form.
 #[derive(Clone, Debug)]
 enum Ty {
     Bool,
-    /// Its name and range.
+    /// The name and range of an integer type.
     Int(&'static str, i128, i128),
     F32,
     F64,
@@ -22,9 +23,9 @@ enum Ty {
     Tuple(Vec<Ty>),
     Record(Vec<Ty>),
     Variant(Vec<Option<Ty>>),
-    /// So many words.
+    /// The number of cases.
     Enum(usize),
-    /// So many flags.
+    /// The number of flags.
     Flags(usize),
     Result(Option<Box<Ty>>, Option<Box<Ty>>),
 }
@@ -63,7 +64,7 @@ fn ty() -> impl Strategy<Value = Ty> {
     })
 }
 
-/// Lists of bytes are written otherwise than other lists.
+/// Lists of bytes have a JSON form of their own.
 fn list_of(item: Box<Ty>) -> Ty {
     if matches!(*item, Ty::Int("u8", ..)) {
         Ty::Bytes
@@ -76,7 +77,7 @@ fn name(at: usize) -> String {
     format!("n{at}")
 }
 
-/// JSON of a type, as it comes out of a function.
+/// Generates JSON of a type, in the form in which functions return it.
 fn value(ty: &Ty) -> BoxedStrategy<Value> {
     match ty {
         Ty::Bool => any::<bool>().prop_map(Value::from).boxed(),
@@ -170,7 +171,7 @@ fn float(float: f64) -> Value {
     }
 }
 
-/// A type as the text format has it. What has to have a name is defined first.
+/// Returns a type in the text format. Types that need a name are added to `definitions`.
 fn text(ty: &Ty, definitions: &mut Vec<String>) -> String {
     let define = |definition: String, definitions: &mut Vec<String>| {
         let at = definitions.len();
@@ -231,7 +232,7 @@ fn quoted(words: usize) -> String {
     (0..words).map(|at| format!("\"{}\" ", name(at))).collect()
 }
 
-/// A component that gives back a list of values of a type.
+/// Returns a component with a function that returns a list of values unchanged.
 fn echo(ty: &Ty) -> Vec<u8> {
     let mut definitions = Vec::new();
     let list = text(&Ty::List(Box::new(ty.clone())), &mut definitions);
@@ -246,7 +247,7 @@ fn echo(ty: &Ty) -> Vec<u8> {
 }
 
 proptest! {
-    // Each case compiles a component.
+    // Each case compiles a component, so the number of cases is small.
     #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]

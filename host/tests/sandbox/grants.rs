@@ -1,4 +1,5 @@
-//! What is not granted is refused, with a hint; what is granted works and leads no further.
+//! Tests of grants: what is not granted is refused with a hint, and what is granted works but
+//! allows nothing else.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -13,7 +14,7 @@ use strata_host::sandbox::{Directories, Placed, Returned, Value};
 use crate::driver::{call, limits, plugin, run, run_within};
 use crate::guest::{self, Guest};
 
-/// Runs a guest with grants; gives its text, or the kind and message of its fault.
+/// Runs a guest with grants. Returns its text, or the kind and message of its fault.
 pub fn told(guest: &[u8], grants: Grants) -> Result<String, (FaultKind, String)> {
     let mut plugin = plugin(limits());
     let dirs = grants.dirs.clone();
@@ -27,7 +28,8 @@ pub fn told(guest: &[u8], grants: Grants) -> Result<String, (FaultKind, String)>
     }
 }
 
-/// Puts what a guest wrote in its place, as the driver does once that is recorded; gives the guest's value.
+/// Writes the guest's files to the disk, as the driver does after recording them, and returns the
+/// guest's value.
 fn placed(returned: Returned, grants: &[DirGrant]) -> Value {
     let directories = Directories::new(Path::new(""), grants.iter());
     for FileChange {
@@ -83,7 +85,7 @@ fn write(path: &str) -> Vec<u8> {
     )
 }
 
-/// A guest that joins the names it gets.
+/// Returns a guest that joins the names in a directory.
 fn list(path: &str) -> Vec<u8> {
     let length = path.len();
     guest::with(
@@ -108,7 +110,7 @@ fn list(path: &str) -> Vec<u8> {
     )
 }
 
-/// A guest that sends one empty request to a model; its name is optional.
+/// Returns a guest that sends one empty request to a model, whose name is optional.
 pub fn ask(model: Option<&str>) -> Vec<u8> {
     let (given, name) = (u32::from(model.is_some()), model.unwrap_or_default());
     let length = name.len();
@@ -250,7 +252,7 @@ fn a_directory_grows_no_larger_than_granted() {
         grants.dirs[0].max_bytes = Some(limit);
         told(&write(path), grants)
     };
-    // Each file has the five bytes of `guest`. Nobody pays for what a link leads to.
+    // Each file has the five bytes of `guest`. What a link leads to is not counted.
     symlink("/etc", home.path().join("etc")).unwrap();
     assert_eq!(within(10, "/out/a").unwrap(), "guest");
     assert_eq!(within(10, "/out/deep/b").unwrap(), "guest");
@@ -405,7 +407,7 @@ fn what_a_guest_prints_is_in_its_log_and_cut_like_it() {
     );
     let fault = run_within(limits(), &guest::wasi(&run)).result.unwrap_err();
     assert_eq!(fault.log, ["guestguestguest"]);
-    // A million lines cost processor time and nothing else.
+    // A million lines only cost processor time.
     let flood = format!(
         "(local $out i32) (local.set $out (call $wasi_stdout)) (loop $again {print} (br $again)) unreachable"
     );
@@ -436,7 +438,7 @@ fn wasi_gives_only_what_is_granted_and_the_same_randomness_in_each_attempt() {
     };
     assert_ne!(draft.content, first);
 
-    // Its three sources differ: how many pairs of them are equal, as a digit.
+    // Returns the number of equal pairs among the three sources as a digit.
     let sources = guest::wasi(
         "(local $random i64) (local $insecure i64)
          (local.set $random (call $wasi_random)) (local.set $insecure (call $wasi_insecure))
@@ -449,7 +451,7 @@ fn wasi_gives_only_what_is_granted_and_the_same_randomness_in_each_attempt() {
     );
     assert_eq!(told(&sources, Grants::default()).unwrap(), "0");
 
-    // How many variables and directories there are, as one digit each.
+    // Returns the numbers of variables and directories as one digit each.
     let count = guest::wasi(
         "(call $wasi_environment (i32.const 2048)) (call $wasi_directories (i32.const 2056))
          (i32.store8 (i32.const 4096) (i32.add (i32.const 48) (i32.load (i32.const 2052))))

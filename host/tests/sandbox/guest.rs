@@ -1,11 +1,11 @@
-//! Small components, made from a few lines of WebAssembly text each: the module is written by hand, its types come
+//! Builds small components from WebAssembly text. The module is written by hand, its types come
 //! from the WIT package.
 
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 
-/// What every guest begins with. A text is written to memory from 4096 on by the test itself; `cabi_realloc` hands
-/// out what lies behind.
+/// The beginning of every guest. Tests write their texts to memory from 4096 on; `cabi_realloc`
+/// allocates the memory after them.
 const PRELUDE: &str = r#"
     (import "strata:action/log@0.1.0" "write" (func $log (param i32 i32 i32)))
     (import "strata:action/clock@0.1.0" "sleep" (func $sleep (param i32)))
@@ -76,21 +76,21 @@ const PRELUDE: &str = r#"
     (data (i32.const 640) "guest0.1.0tests.")
 "#;
 
-/// What is in a guest.
+/// The parts of a guest.
 pub struct Guest<'a> {
-    /// What it imports beside the host's functions.
+    /// Imports besides the host's functions.
     pub imports: &'a str,
-    /// Beside `run`: functions, data, tables.
+    /// Items besides `run`: functions, data, tables.
     pub items: &'a str,
-    /// The body of `run`; the parameters lie in memory at local 0, a pointer to the result is returned.
+    /// The body of `run`. Local 0 points to the parameters; it returns a pointer to the result.
     pub run: &'a str,
     /// The body of `describe`.
     pub describe: &'a str,
-    /// Its memory, in pages.
+    /// The size of its memory in pages.
     pub memory: &'a str,
-    /// Whatever it exports beside `handler`.
+    /// Exports besides `handler`.
     pub exports: &'a str,
-    /// The world of the WIT package that it belongs to.
+    /// The name of its world.
     pub world: &'a str,
 }
 
@@ -109,7 +109,7 @@ impl Default for Guest<'_> {
 }
 
 impl Guest<'_> {
-    /// The component.
+    /// Builds the component.
     pub fn build(&self) -> Vec<u8> {
         let Self {
             imports,
@@ -132,7 +132,7 @@ impl Guest<'_> {
     }
 }
 
-/// A guest with this body of `run`.
+/// Returns a guest with this body of `run`.
 pub fn running(run: &str) -> Vec<u8> {
     let guest = Guest {
         run,
@@ -141,7 +141,7 @@ pub fn running(run: &str) -> Vec<u8> {
     guest.build()
 }
 
-/// A guest with these items and this body of `run`.
+/// Returns a guest with these items and this body of `run`.
 pub fn with(items: &str, run: &str) -> Vec<u8> {
     let guest = Guest {
         items,
@@ -255,7 +255,7 @@ const WASI: &str = r#"
     }
 "#;
 
-/// A guest that imports WASI, as those of larger languages do.
+/// Returns a guest that imports WASI, as those of most languages do.
 pub fn wasi(run: &str) -> Vec<u8> {
     let guest = Guest {
         imports: r#"
@@ -275,7 +275,8 @@ pub fn wasi(run: &str) -> Vec<u8> {
     guest.build()
 }
 
-/// The same, with clocks and files; `$dir` is the first granted directory, if there is one, and `$time` is free.
+/// Returns a guest with WASI's clocks and files. `$dir` is the first granted directory, if there is
+/// one, and `$time` is a free local.
 pub fn wasi_worker(items: &str, run: &str) -> Vec<u8> {
     let run = format!(
         "(local $dir i32) (local $time i64) (call $wasi_directories (i32.const 2056))

@@ -1,4 +1,4 @@
-//! The network, secrets and variables: what is not granted is refused before anybody is asked.
+//! Tests of HTTP, secrets and variables: what is not granted is refused before a request is made.
 
 use strata_core::fault::FaultKind;
 use strata_host::plugin::Grants;
@@ -8,11 +8,11 @@ use strata_host::sandbox::Value;
 use crate::driver::{call, limits, plugin, run};
 use crate::guest;
 
-/// A request of a guest: where its texts lie in memory.
+/// The request that a guest makes.
 pub struct Asked<'a> {
     method: &'a str,
     url: &'a str,
-    /// At most one.
+    /// At most one header.
     header: Option<(&'a str, &'a str)>,
     secret: Option<&'a str>,
     key: Option<&'a str>,
@@ -32,7 +32,7 @@ impl Default for Asked<'_> {
     }
 }
 
-/// A guest that makes a request and returns the body of the response.
+/// Returns a guest that makes a request and returns the body of the response.
 pub fn asking(asked: &Asked<'_>) -> Vec<u8> {
     let (name, value) = asked.header.unwrap_or_default();
     let (secret, key) = (
@@ -40,7 +40,7 @@ pub fn asking(asked: &Asked<'_>) -> Vec<u8> {
         asked.key.unwrap_or_default(),
     );
     let mut items = String::new();
-    // A list of one header, of one secret; then the texts.
+    // First a list of one header and a list of one secret, then the texts.
     let mut at = 4096;
     let mut place = |text: &str| {
         items.push_str(&format!(
@@ -323,7 +323,8 @@ fn a_request_that_cannot_be_made_says_why() {
     );
 }
 
-/// A guest that asks for what has a name, and says what it is told `skip` bytes into the answer.
+/// Returns a guest that calls a function with a name, and returns the text at `skip` bytes into the
+/// answer.
 fn named(function: &str, name: &str, skip: u32) -> Vec<u8> {
     let length = name.len();
     guest::with(
@@ -334,12 +335,12 @@ fn named(function: &str, name: &str, skip: u32) -> Vec<u8> {
     )
 }
 
-/// A guest that names a secret.
+/// Returns a guest that requests the placeholder of a secret.
 pub fn placeholder(name: &str) -> Vec<u8> {
     named("placeholder", name, 0)
 }
 
-/// A guest that reads a variable.
+/// Returns a guest that reads a variable.
 pub fn variable(name: &str) -> Vec<u8> {
     named("variable", name, 4)
 }

@@ -1,5 +1,5 @@
-//! Every key of `[limits]` and of `[allow]` has a guest here that would do what it forbids. The keys are asked of the
-//! reader of team files, so that none can be added without one.
+//! Tests that every key of `[limits]` and `[allow]` has a guest that does what it forbids. The list
+//! of keys comes from the parser of team files, so that no key can be added without one.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::driver::{SANDBOX, limits, run_within};
 use crate::guest;
 use crate::{grants, http, people};
 
-/// The keys that a table of an action can have, in the order of the alphabet.
+/// Returns the keys that a table of an action can have, sorted.
 fn keys(table: &str) -> Vec<String> {
     let text = format!(
         "schema = \"strata.team/1\"\n[team]\nname = \"t\"\n[[role]]\nname = \"R\"\n[[role.action]]\nname = \"A\"\n\
@@ -37,7 +37,7 @@ fn keys(table: &str) -> Vec<String> {
     keys
 }
 
-/// Limits that a guest goes beyond, and what it does.
+/// Returns limits, and a guest that exceeds one of them.
 fn beyond(limit: Limit) -> (Limits, String) {
     let short = Duration::from_millis(30);
     let spin = "(loop $again (br $again)) unreachable";
@@ -128,7 +128,7 @@ fn every_limit_bites_and_names_its_key() {
     for limit in Limit::ALL {
         let (limits, run) = beyond(limit);
         if run.is_empty() {
-            // Another function name makes another component, which nobody has compiled yet.
+            // Another function name makes another component, which is not compiled yet.
             let guest = guest::with(&format!("(func $only_for_{})", limit.key()), "unreachable");
             let refused = SANDBOX
                 .load_within(&guest, Metering::Plain, &limits)
@@ -154,7 +154,7 @@ fn every_limit_bites_and_names_its_key() {
 #[test]
 fn the_keys_of_limits_are_those_that_are_tried() {
     let mut tried: Vec<&str> = Limit::ALL.iter().map(|limit| limit.key()).collect();
-    // When a failed call is tried again is the driver's; nothing is limited by that.
+    // The keys about retries are the driver's and limit nothing.
     tried.extend(["retries", "backoff"]);
     tried.sort_unstable();
     assert_eq!(keys("limits"), tried);

@@ -1,4 +1,5 @@
-//! Every limit bites, says which it is and what to change, and harms only the guest that deserves it.
+//! Tests that every limit is enforced, that the fault names it and the key to change, and that
+//! other guests are not affected.
 
 use std::time::{Duration, Instant};
 
@@ -180,7 +181,7 @@ fn the_elements_of_all_tables_together_are_bounded() {
         table_elements: 1000,
         ..limits()
     };
-    // A component has a small table beside those of its author, for the functions that it imports.
+    // A component has a small table for imported functions besides those of its author.
     let tables = "(table $a 400 funcref) (table $b 400 funcref)";
     let grow = "(if (i32.eq (i32.const -1) (table.grow $b (ref.null func) (i32.const 201))) (then unreachable))
         (call $ok (i32.const 640) (i32.const 5))";
@@ -465,7 +466,7 @@ fn a_bad_guest_does_not_hold_up_or_harm_its_siblings_on_the_same_thread() {
             .collect();
         let ended = local.run_until(SANDBOX.call(good, gateway())).await;
         assert!(ended.result.is_ok(), "{ended:?}");
-        // The first spins for a second; the good one has slept its 20 ms in between.
+        // The first guest spins for a second; meanwhile the good one has slept its 20 ms.
         assert!(!bad[0].is_finished());
         local.await;
     });

@@ -1,5 +1,5 @@
-//! Lists in requests that cost the guest little: it may hand over the same one many times, or zeroes as many empty items.
-//! What counts is what the host would make of them.
+//! Tests of lists that are cheap for a guest, which may pass the same item many times, or zeroed
+//! memory as empty items. They count with their size in the host.
 
 use strata_core::fault::FaultKind;
 use strata_host::plugin::http::{HostPattern, HttpGrant};
@@ -8,7 +8,7 @@ use strata_host::plugin::{Grants, Limits, LlmGrant};
 use crate::driver::{call, limits, plugin, run};
 use crate::guest::Guest;
 
-/// How a guest that may ask models and a server fails.
+/// Runs a guest that may use models and a server. Returns the message of its fault.
 fn failed(items: &str, run_body: &str) -> String {
     let guest = Guest {
         items,
@@ -45,7 +45,8 @@ fn failed(items: &str, run_body: &str) -> String {
     fault.message
 }
 
-/// Asks a model with so many turns of an assistant, which lie from 1 MiB on and all make the same tool calls.
+/// Returns the code that sends `count` messages of an assistant to a model. They start at 1 MiB and
+/// all have the same tool calls.
 fn conversation(count: usize, calls: usize) -> String {
     format!(
         "(local $at i32) (local $left i32) (call $lay)
@@ -63,7 +64,7 @@ fn conversation(count: usize, calls: usize) -> String {
 
 #[test]
 fn turns_and_tool_calls_of_no_text_are_no_endless_conversation() {
-    // Each call a record of six words with the argument `0`.
+    // Each call is a record of six words with the argument `0`.
     let calls = r#"
         (data (i32.const 4200) "0")
         (func $lay (local $at i32)

@@ -1,4 +1,4 @@
-//! What cannot be loaded says why and what to do.
+//! Tests that errors of loading a component give the reason and advice.
 
 use std::fs;
 use std::time::Duration;
@@ -108,7 +108,7 @@ fn what_would_keep_the_compiler_busy_is_refused_before_it_sees_it() {
             && message.contains("takes 1 MiB"),
         "{message}"
     );
-    // What is left behind is in nobody's way.
+    // An abandoned compilation does not affect others.
     let functions = "(func (result i32) (i32.const 1))".repeat(2_000);
     let guest = Guest {
         items: &functions,
@@ -136,7 +136,7 @@ fn what_no_compiler_needs_of_webassembly_is_refused() {
     let load = |module: &str| {
         let bytes = component(&format!("(component (core module {module}))"));
         SANDBOX
-            .load_plain(digest_of(&bytes), &bytes, (Metering::Plain, &limits()))
+            .load_plain(digest_of(&bytes), &bytes, Metering::Plain, &limits())
             .map_err(|error| error.to_string())
     };
     let check = |module: &str, expected: &str| {
@@ -147,7 +147,8 @@ fn what_no_compiler_needs_of_webassembly_is_refused() {
         );
     };
     check("(memory i64 1)", "memory64");
-    // Growing it by too much was reported as a failed growth, and gave back what a memory had been granted.
+    // A growth that was too large was reported as failed, which used to release memory that had
+    // been granted.
     check("(table i64 1 funcref)", "memory64");
     check("(memory 1 1 shared)", "threads");
     check("(tag)", "exceptions");
@@ -264,7 +265,7 @@ fn describing_itself_a_component_takes_no_more_than_its_own_limits() {
             refused.starts_with(&format!("the component fails to describe itself ({kind})")),
             "{refused}"
         );
-        // What failed for want of room is not remembered.
+        // A failure for lack of memory is not cached.
         sandbox
             .load_within(guest, Metering::Plain, &limits())
             .expect("it has room");
@@ -352,7 +353,7 @@ fn compiled_code_is_kept_and_damage_to_it_goes_unnoticed() {
     let kept = || {
         let files = fs::read_dir(home.path().join("compiled")).unwrap();
         let mut files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
-        // Who compiles holds a lock.
+        // Skips the lock file.
         files.retain(|file| {
             !file
                 .file_name()

@@ -1,19 +1,19 @@
-//! The sandbox, tried with guests that behave and guests that do not.
+//! Tests of the sandbox with guests that behave and guests that do not.
 //!
-//! - `calls`: what goes in and comes out
-//! - `limits`: every limit bites, and only the guest that deserves it
-//! - `keys`: no key of `[limits]` or `[allow]` is without a guest that tries it
+//! - `calls`: what is passed to a guest and what it returns
+//! - `limits`: every limit is enforced, and only against the guest that exceeds it
+//! - `keys`: every key of `[limits]` and `[allow]` has a guest that does what it forbids
 //! - `grants`: what is not granted is refused
-//! - `plain`, `echo`: functions of components that know nothing of the host
-//! - `people`: guests that ask
-//! - `source`: what faults say of a guest's source
-//! - `bombs`: small things that would become large ones in the host
-//! - `needs`: what a component says it needs, and what it says
-//! - `lists`: lists in requests that cost a guest little
+//! - `plain`, `echo`: functions of foreign components
+//! - `people`: guests that ask a person
+//! - `source`: what faults tell about a guest's source
+//! - `bombs`: inputs that are small for a guest but would be large in the host
+//! - `needs`: what a component declares about itself
+//! - `lists`: lists in requests that are cheap for a guest
 //! - `http`: requests, secrets and variables
-//! - `determinism`: what WebAssembly leaves open is settled
+//! - `determinism`: results are the same on every machine
 //! - `wasi`: clocks and files of guests that use WASI
-//! - `loading`: what cannot be loaded says why
+//! - `loading`: errors of loading a component
 
 mod bombs;
 mod calls;

@@ -1,5 +1,5 @@
-//! What a component says about itself: what it needs has to be granted, what it does not say it is denied, and it says
-//! the same each time.
+//! Tests of what components declare about themselves: declared needs must be granted, undeclared
+//! ones are denied, and the declaration is the same each time.
 
 use strata_core::fault::FaultKind;
 use strata_host::launch::Components;
@@ -11,7 +11,7 @@ use crate::driver::SANDBOX;
 use crate::grants::{self, told};
 use crate::guest::Guest;
 
-/// A guest that says it needs something.
+/// Returns a guest that declares a need.
 fn needing(need: &str) -> Guest<'static> {
     let length = need.len();
     let items = format!(
@@ -26,7 +26,7 @@ fn needing(need: &str) -> Guest<'static> {
     }
 }
 
-/// Loads a team of one action with this `allow`; what is said about it.
+/// Loads a team of one action with this `allow`. Returns the errors.
 fn checked(component: &[u8], allow: &str) -> String {
     let home = tempfile::tempdir().expect("a directory");
     std::fs::write(home.path().join("a.wasm"), component).expect("it is written");
@@ -99,7 +99,8 @@ fn a_component_that_needs_more_than_it_says_is_denied_it() {
 
 #[test]
 fn a_component_describes_itself_alike_each_time() {
-    // It counts how often it was asked, and looks for what may differ: the time, chance, what is in its memory.
+    // It counts its calls, and includes what may differ: the time, random numbers, the content of
+    // its memory.
     let guest = Guest {
         items: "(global $asked (mut i32) (i32.const 48))",
         describe: "(global.set $asked (i32.add (global.get $asked) (i32.const 1)))

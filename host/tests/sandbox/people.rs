@@ -1,4 +1,4 @@
-//! Guests that ask people.
+//! Tests of guests that ask a person.
 
 use strata_core::fault::FaultKind;
 use strata_core::id::RoleId;
@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use crate::driver::{SANDBOX, block_on, call, limits, plugin, run_within};
 use crate::guest::Guest;
 
-/// A guest that asks `how?` with this schema, this time and this default, and says what it is told.
+/// Returns a guest that asks `how?` with this schema and time limit, and returns the answer.
 pub fn asking(schema: &str, expires_s: Option<u32>) -> Vec<u8> {
     let (some, time) = (u8::from(expires_s.is_some()), expires_s.unwrap_or(0));
     let (has_schema, length) = (u8::from(!schema.is_empty()), schema.len());
@@ -92,7 +92,7 @@ fn an_attempt_whose_question_is_not_answered_ends_at_once_and_holds_nothing() {
         let ((), ended) = tokio::join!(unanswered, calling);
         ended
     });
-    // With the future its instance is gone; that it ends within its time limit would not do.
+    // It ends when the reply channel is closed, not by its time limit.
     let (kind, _) = said(ended).unwrap_err();
     assert_eq!(kind, FaultKind::Interrupted);
 }

@@ -1,5 +1,5 @@
-//! Functions of components that know nothing of the host, as actions: what they are given and what becomes of what they
-//! return. All types and values are in `echo`.
+//! Tests of functions of foreign components as actions: their arguments and results. `echo` tests
+//! all types and values.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use strata_host::sandbox::{self, Entry, Metering};
 
 use crate::driver::{SANDBOX, call, limits, plugin, run};
 
-/// What the components of these tests are made of: memory, and functions that most of them share.
+/// The core module of the components in these tests, with functions that most of them share.
 pub const CORE: &str = r#"
     (core module $m
         (memory (export "memory") 1)
@@ -55,7 +55,7 @@ pub const CORE: &str = r#"
     (core instance $i (instantiate $m))
 "#;
 
-/// A component that knows nothing of the host.
+/// Returns a component that does not use the host's interfaces.
 fn tools() -> Vec<u8> {
     let lifted = |name: &str, core: &str, ty: &str| {
         format!(
@@ -110,7 +110,7 @@ fn tools() -> Vec<u8> {
     wat::parse_str(text).expect("the component's text is right")
 }
 
-/// A message as it arrives.
+/// Returns a message as it is delivered.
 fn message(content: &str, data: Option<Value>) -> Arc<Message> {
     let mut message = Message::of_user(MessageId("m".into()), content.into(), "L".into());
     message.instruct = data.map(|data| Instruct::untyped(Json::from(data)));
@@ -132,7 +132,7 @@ fn output(result: Result<sandbox::Returned, Fault>) -> Result<Draft, Fault> {
     })
 }
 
-/// What a function makes of a message.
+/// Calls a function with a message. Returns its output.
 fn made(component: &[u8], plugin: Plugin, news: Arc<Message>) -> Result<Draft, Fault> {
     let mut call = call(component, plugin);
     call.news = vec![
@@ -142,7 +142,7 @@ fn made(component: &[u8], plugin: Plugin, news: Arc<Message>) -> Result<Draft, F
     output(run(call).result)
 }
 
-/// The data that a function makes of a message's.
+/// Calls a function with the data of a message. Returns the data of its output.
 pub fn data(component: &[u8], function: &str, data: Value) -> Result<Value, String> {
     let made = made(
         component,
@@ -186,7 +186,7 @@ fn a_function_is_given_its_arguments_and_what_it_returns_is_the_output() {
         }
     };
     let none = Value::Null;
-    // One argument that is needed: the whole message, unless it names it.
+    // One argument is needed: it is the whole message, unless the message names it.
     check(
         "echo",
         ("hi", none.clone()),
@@ -235,7 +235,7 @@ fn a_function_is_given_its_arguments_and_what_it_returns_is_the_output() {
         none.clone(),
         Err("expected a string in base64, found `[0,1]`"),
     );
-    // Several: by name, from the data or from a text that is an object.
+    // Several arguments are taken by name, from the data or from a text that is an object.
     check(
         "add",
         ("", json!({ "a": 1, "b": 2, "more": 3 })),
@@ -266,7 +266,7 @@ fn a_function_is_given_its_arguments_and_what_it_returns_is_the_output() {
         none.clone(),
         Err("`a`: expected a whole number from 0 to 4294967295"),
     );
-    // What the team file fixes cannot be changed by a message; its defaults can.
+    // Arguments in the team file override the message; its defaults do not.
     let fixed = json!({ "args": { "b": 10 } });
     check(
         "add",
@@ -305,7 +305,7 @@ fn a_function_is_given_its_arguments_and_what_it_returns_is_the_output() {
         none.clone(),
         Ok(("3", json!(3))),
     );
-    // A `result` says how it ended.
+    // A `result` tells whether the function failed.
     check(
         "nonempty",
         ("x", none.clone()),
@@ -410,12 +410,15 @@ fn limits_and_faults_are_those_of_any_action() {
 #[test]
 fn what_cannot_be_called_is_found_when_the_component_is_loaded() {
     let tools = tools();
-    let how = (Metering::Plain, &Limits::default());
-    let loaded = SANDBOX.load_plain(digest_of(&tools), &tools, how).unwrap();
+    let digest = digest_of(&tools);
+    let loaded = SANDBOX
+        .load_plain(digest, &tools, Metering::Plain, &Limits::default())
+        .unwrap();
     assert!(!loaded.exports.handler);
     let check = |function: &str, config: Value, expected: Result<(), &str>| {
         let got = SANDBOX.check_function(
-            (&loaded.digest, Metering::Plain),
+            &loaded.digest,
+            Metering::Plain,
             function,
             &Json::from(config),
         );

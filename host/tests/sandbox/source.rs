@@ -1,12 +1,13 @@
-//! Debug information: what a fault says of the source of a guest, and what a guest cannot make of that.
+//! Tests of debug information: what a fault tells about the source of a guest, and that a guest
+//! cannot abuse it.
 
 use strata_core::fault::Fault;
 use strata_host::plugin::Plugin;
 
 use crate::driver::{call, limits, plugin, run};
 
-/// The shapes of entries: 1 is a unit with lines, a directory and code, 2 a function, 3 an inlined one, 4 what such a
-/// one is made from, 5 a unit with a list of ranges.
+/// The abbreviations of entries: 1 is a unit with lines, a directory and code, 2 a function, 3 an
+/// inlined call, 4 the function that was inlined, 5 a unit with a list of ranges.
 const SHAPES: &[u8] = &[
     1, 0x11, 1, 0x10, 0x17, 0x1b, 0x08, 0x11, 0x01, 0x12, 0x06, 0, 0, //
     2, 0x2e, 1, 0x03, 0x0e, 0x11, 0x01, 0x12, 0x06, 0, 0, //
@@ -14,25 +15,25 @@ const SHAPES: &[u8] = &[
     4, 0x2e, 0, 0x03, 0x0e, 0, 0, //
     5, 0x11, 0, 0x55, 0x17, 0, 0, 0,
 ];
-/// Lines of `a.rs`: 42 for four bytes from 2 on.
+/// The line table of `a.rs`: line 42 for four bytes from 2 on.
 const LINES: &[u8] = &[
     49, 0, 0, 0, 4, 0, 28, 0, 0, 0, 1, 1, 1, 0xfb, 14, 13, 0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0,
     1, //
     0, b'a', b'.', b'r', b's', 0, 0, 0, 0, 0, //
     0, 5, 2, 2, 0, 0, 0, 3, 41, 1, 2, 4, 0, 1, 1,
 ];
-/// Where a unit's first entry is, in the unit.
+/// The offset of a unit's first entry.
 const FIRST: u32 = 11;
 /// A function that fails at once, two bytes into the code.
 const FAILS: &str = r#"(func $f (export "boom") unreachable)"#;
-/// One that calls itself before it does.
+/// A function that calls itself before it fails.
 const RECURSES: &str = r#"(global $left (mut i32) (i32.const 30))
     (func $f (export "boom")
         (if (i32.eqz (global.get $left)) (then unreachable))
         (global.set $left (i32.sub (global.get $left) (i32.const 1)))
         (call $f))"#;
 
-/// What the function of a component with this code and these sections comes to.
+/// Returns the fault of a component with this code and these sections.
 fn fault(code: &str, sections: &[(&str, &[u8])]) -> Fault {
     let escaped = |bytes: &[u8]| match std::str::from_utf8(bytes) {
         Ok(text) if text.chars().all(char::is_alphanumeric) => text.to_owned(),
@@ -71,8 +72,9 @@ fn numbers(numbers: &[u32]) -> Vec<u8> {
         .collect()
 }
 
-/// One function, with another one inlined into it so many times over: `outer` and `inner`, in these places.
-fn inlined(levels: usize, (outer, inner): ([u32; 2], [u32; 2])) -> Vec<u8> {
+/// Returns a unit with a function `outer` into which `inner` is inlined `levels` times; each has
+/// its offset and size.
+fn inlined(levels: usize, outer: [u32; 2], inner: [u32; 2]) -> Vec<u8> {
     let names = [numbers(&[0]), numbers(&[6])];
     let root = [&[1][..], &numbers(&[0]), b"/src\0", &numbers(&[0, 0x1000])].concat();
     let origin = FIRST + u32::try_from(root.len()).expect("it is short");
@@ -88,7 +90,7 @@ fn inlined(levels: usize, (outer, inner): ([u32; 2], [u32; 2])) -> Vec<u8> {
 
 #[test]
 fn a_fault_names_inlined_functions_and_their_lines() {
-    let info = inlined(1, ([2, 4], [2, 2]));
+    let info = inlined(1, [2, 4], [2, 2]);
     let sections: [(&str, &[u8]); 4] = [
         (".debug_abbrev", SHAPES),
         (".debug_info", &info),
@@ -99,7 +101,7 @@ fn a_fault_names_inlined_functions_and_their_lines() {
         fault(FAILS, &sections).backtrace,
         ["inner (/src/a.rs:42)", "outer (/src/a.rs:7)"]
     );
-    // Each is made do without.
+    // Omits each section in turn.
     let lost = |without: usize| {
         let kept: Vec<_> = (0..4)
             .filter(|i| *i != without)
@@ -126,7 +128,7 @@ fn long_names_and_many_levels_make_no_large_fault() {
         assert!(fault.message.contains("unreachable"), "{}", fault.message);
     };
     let long = [b"outer\0", "é".repeat(100_000).as_bytes(), b"\0"].concat();
-    let info = inlined(60, ([0, 0x1000], [0, 0x1000]));
+    let info = inlined(60, [0, 0x1000], [0, 0x1000]);
     let sections: [(&str, &[u8]); 3] = [
         (".debug_abbrev", SHAPES),
         (".debug_info", &info),
@@ -139,7 +141,7 @@ fn long_names_and_many_levels_make_no_large_fault() {
         "{}",
         told.backtrace[0]
     );
-    // Names that need no debug information, as long as a module may have them.
+    // Names that need no debug information, of the maximum length in a module.
     short(&fault(
         &RECURSES.replace("$f", &format!("${}", "f".repeat(99_000))),
         &[],
@@ -150,15 +152,15 @@ fn long_names_and_many_levels_make_no_large_fault() {
 
 #[test]
 fn debug_information_that_refers_to_itself_over_and_over_is_read_only_so_far() {
-    // 20,000 units with the same 20,000 ranges, none of which has the code.
+    // 20,000 units with the same 20,000 ranges, none of which contains the code.
     let ranges = [
         numbers(&[0x10_0000, 0x10_0001]).repeat(20_000),
         numbers(&[0, 0]),
     ]
     .concat();
     let units = unit(&[&[5][..], &numbers(&[0])].concat()).repeat(20_000);
-    // What comes after them is beyond what is read.
-    let info = [units, inlined(1, ([0, 0x1000], [0, 0x1000]))].concat();
+    // The budget is used up before this unit is read.
+    let info = [units, inlined(1, [0, 0x1000], [0, 0x1000])].concat();
     let sections: [(&str, &[u8]); 4] = [
         (".debug_abbrev", SHAPES),
         (".debug_info", &info),
@@ -175,7 +177,7 @@ fn debug_information_that_refers_to_itself_over_and_over_is_read_only_so_far() {
 
 #[test]
 fn more_debug_information_than_is_kept_is_as_good_as_none() {
-    let info = inlined(1, ([0, 0x1000], [0, 0x1000]));
+    let info = inlined(1, [0, 0x1000], [0, 0x1000]);
     let kept = |padding: usize| {
         let padding = vec![b'x'; padding];
         let sections: [(&str, &[u8]); 4] = [
@@ -192,7 +194,7 @@ fn more_debug_information_than_is_kept_is_as_good_as_none() {
 
 #[test]
 fn damaged_debug_information_is_read_as_far_as_it_makes_sense() {
-    let info = inlined(1, ([2, 4], [2, 2]));
+    let info = inlined(1, [2, 4], [2, 2]);
     let sections: [(&str, &[u8]); 4] = [
         (".debug_abbrev", SHAPES),
         (".debug_info", &info),

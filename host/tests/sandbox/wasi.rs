@@ -1,4 +1,5 @@
-//! Guests that use WASI: their clocks tell the same in every attempt, their files are written with the action.
+//! Tests of guests that use WASI: clocks are the same in every attempt, and files are written when
+//! the action succeeds.
 
 use std::fs;
 use std::time::Duration;
@@ -14,7 +15,7 @@ const SLEEP: &str = "(call $wasi_block (call $wasi_alarm (i64.const 20000000)))"
 
 #[test]
 fn clocks_begin_at_a_recorded_moment_and_go_on_by_what_the_guest_does() {
-    // The second of the date, whether a sleep shows on the clock, and the clock itself in letters.
+    // The second of the date, whether a sleep advances the clock, and the clock itself as letters.
     let run = format!(
         "(call $wasi_date (i32.const 4096))
          (i32.store8 (i32.const 4200) (i32.add (i32.const 48) (i32.wrap_i64 (i64.load (i32.const 4096)))))
@@ -51,7 +52,7 @@ fn a_sleep_is_wall_time_and_ended_by_the_timeout() {
     assert_eq!(fault.kind, FaultKind::Timeout);
 }
 
-/// A guest that writes `new`, removes `old`, then does something.
+/// Returns a guest that writes `new`, removes `old`, and then runs `then`.
 fn worker(then: &str) -> Vec<u8> {
     let items = r#"(data (i32.const 4096) "newoldlink")
         (func $timeless (param $at i32)
@@ -103,7 +104,7 @@ fn files_are_written_with_the_action_or_not_at_all() {
 
 #[test]
 fn a_file_tells_neither_the_time_of_the_machine_nor_the_numbers_of_its_file_system() {
-    // No time is another one than the first; the numbers are the same by either way, and are told in letters.
+    // All timestamps are zero. The hashes are the same in both ways, and are returned as letters.
     let run = worker(
         "(call $wasi_stat (i32.load (i32.const 2052)) (i32.const 4200)) (call $timeless (i32.const 4200))
          (call $wasi_stat_at (local.get $dir) (i32.const 0) (i32.const 4096) (i32.const 3) (i32.const 4200))
@@ -122,14 +123,14 @@ fn a_file_tells_neither_the_time_of_the_machine_nor_the_numbers_of_its_file_syst
         told(&run, dirs(&[(home.path(), "/out", Access::Write)])).unwrap()
     };
     let first = told();
-    // What is made in between takes the number of a file that is gone.
+    // A new file gets the inode number of a removed one.
     fs::write(home.path().join("between"), "").unwrap();
     assert_eq!(told(), first);
 }
 
-/// Lists the first granted directory; what that came to lies at 2048.
+/// Lists the first granted directory; the result is at 2048.
 const LIST: &str = "(call $wasi_list (local.get $dir) (i32.const 2048))";
-/// The letter that the listing at 2052 shows next, or what it is that it shows, at a place.
+/// Returns code that stores the next name of the listing at 2052 as a letter, and its type.
 fn next_to(at: u32) -> String {
     format!(
         "(call $wasi_next (i32.load (i32.const 2052)) (i32.const 2064))
@@ -162,7 +163,8 @@ fn a_directory_is_listed_sorted_and_with_what_is_in_it() {
 
 #[test]
 fn a_guest_holds_so_many_listings_and_no_more() {
-    // How many it gets before one is refused, in letters; and whether there is room when it has let go of one.
+    // Returns how many listings are opened before one is refused, as letters, and whether another
+    // one can be opened after one is dropped.
     let run = format!(
         "(loop $again {LIST}
             (if (i32.eqz (i32.load8_u (i32.const 2048))) (then
@@ -209,7 +211,7 @@ fn a_guest_has_so_many_files_open_and_no_more() {
          (call $ok (i32.const 4200) (i32.const 3))"
     );
     let guest = wasi_worker(r#"(data (i32.const 4096) "new")"#, &run);
-    // A part of what the process may have.
+    // A fraction of the limit of the process.
     let all = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     let most = all.map_or(128, |all| (all / 16).clamp(16, 128)) as u8;
     let expected = String::from_utf8(vec![b'A' + (most >> 4), b'A' + (most & 15), b'0']).unwrap();
@@ -223,7 +225,7 @@ fn a_guest_has_so_many_files_open_and_no_more() {
     }
 }
 
-/// A guest that writes five bytes to `new`, so far into it, then does something.
+/// Returns a guest that writes five bytes to `new` at an offset, and then runs `then`.
 fn far_writer(offset: u64, then: &str) -> Vec<u8> {
     let items = r#"(data (i32.const 4096) "new")"#;
     let run = format!(
@@ -240,7 +242,7 @@ fn a_directory_grows_no_larger_than_granted_whatever_a_guest_writes_with() {
     const OK: &str = "(call $ok (i32.const 640) (i32.const 5))";
     const SPIN: &str = "(loop $again (br $again)) unreachable";
     const MIB: u64 = 1 << 20;
-    // It holds seven bytes from the start.
+    // The directory has seven bytes from the start.
     let check = |guest: &[u8], max_bytes: Option<u64>, expected: Result<(), &str>| {
         let home = tempfile::tempdir().unwrap();
         fs::write(home.path().join("old"), "old").unwrap();
@@ -263,7 +265,7 @@ fn a_directory_grows_no_larger_than_granted_whatever_a_guest_writes_with() {
     check(&far_writer(0, OK), Some(11), Err(full));
     let ended = "ended as the directory came to hold more than 11 bytes; raise `max_size` of `/out` in `allow.dirs`";
     check(&far_writer(0, SPIN), Some(11), Err(ended));
-    // What holds too much already may be changed, and not grow.
+    // A directory that is too large already may be changed, but must not grow.
     check(
         &far_writer(0, OK),
         Some(3),
@@ -282,7 +284,7 @@ fn a_directory_grows_no_larger_than_granted_whatever_a_guest_writes_with() {
         None,
         Err("an action writes and replaces at most 64 MiB of files"),
     );
-    // A file that is removed while it is open takes room nevertheless, until it is closed.
+    // A file that is removed while it is open takes space until it is closed.
     check(
         &removed_writer(20 * MIB, SPIN),
         Some(10 * MIB),
@@ -315,7 +317,8 @@ fn a_pipe_is_not_opened_and_nobody_waits_for_its_other_end() {
     }
 }
 
-/// A guest that opens a file in a directory of its own, removes it, writes to it all the same, then does something.
+/// Returns a guest that creates a file in a new directory, removes it, still writes to it, and then
+/// runs `then`.
 fn removed_writer(offset: u64, then: &str) -> Vec<u8> {
     let items = r#"(data (i32.const 4096) "sub/")(data (i32.const 4112) "lost")"#;
     let run = format!(

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use strata_core::file::{Content, FileChange};
 
 use super::super::View;
-use super::super::limits::bytes;
+use super::super::limits::format_bytes;
 use super::quota;
 use crate::blob::{Blobs, digest_of};
 use crate::gateway::{Answer, Ask, Gateway, HostError, HostErrorKind};
@@ -337,7 +337,7 @@ impl Files {
     fn afford(&mut self, more: u64) -> Asked<()> {
         let total = self.bytes.saturating_add(more);
         if total > KEPT_BYTES {
-            let limit = bytes(KEPT_BYTES);
+            let limit = format_bytes(KEPT_BYTES);
             let message = format!("an action writes and replaces at most {limit} of files");
             return Err(HostError::new(HostErrorKind::Invalid, message));
         }

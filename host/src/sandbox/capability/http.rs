@@ -8,7 +8,7 @@ use strata_core::fault::Grant;
 use super::super::bindings::{http as wit, types};
 use super::super::convert;
 use super::super::ctx::{Ctx, Reply, invalid, undescribed, unexpected};
-use super::super::limits::bytes;
+use super::super::limits::format_bytes;
 use super::MANY;
 use crate::gateway::{Answer, Ask};
 use crate::plugin::http::{Carried, permit};
@@ -73,7 +73,7 @@ fn read(request: wit::Request) -> Asked<Request> {
         .map(Vec::len)
         .filter(|length| *length > BODY_BYTES)
     {
-        let (length, limit) = (bytes(length as u64), bytes(BODY_BYTES as u64));
+        let (length, limit) = (format_bytes(length as u64), format_bytes(BODY_BYTES as u64));
         return Err(wrong(format!(
             "its body has {length}, at most {limit} are sent"
         )));
@@ -190,11 +190,13 @@ impl Ctx {
         let mut granted = Vec::new();
         let mut refusals = Vec::new();
         for request in requests {
-            refusals.push(
-                self.granted(request)
-                    .map(|request| granted.push(request))
-                    .err(),
-            );
+            match self.granted(request) {
+                Ok(request) => {
+                    granted.push(request);
+                    refusals.push(None);
+                }
+                Err(refusal) => refusals.push(Some(refusal)),
+            }
         }
         let mut responses = Vec::new();
         if !granted.is_empty() {

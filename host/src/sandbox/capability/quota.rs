@@ -5,7 +5,7 @@ use std::path::Path;
 
 use cap_std::fs::Dir;
 
-use super::super::limits::bytes;
+use super::super::limits::format_bytes;
 
 /// How many entries are counted at most to compute the size of a directory. One with more is
 /// treated as full, since counting would take longer than writing.
@@ -19,7 +19,7 @@ pub(super) fn check(after: u64, limit: u64) -> io::Result<()> {
     if after <= limit {
         return Ok(());
     }
-    let (after, limit) = (bytes(after), bytes(limit));
+    let (after, limit) = (format_bytes(after), format_bytes(limit));
     let message = format!("the directory would hold {after}, and {limit} are granted");
     Err(io::Error::new(io::ErrorKind::QuotaExceeded, message))
 }
@@ -28,7 +28,7 @@ pub(super) fn check(after: u64, limit: u64) -> io::Result<()> {
 /// not followed.
 pub(super) fn held(root: &Dir, without: Option<&Path>) -> io::Result<u64> {
     let mut entries = 0;
-    held_below((root, without), &mut entries, LEVELS)
+    held_below(root, without, &mut entries, LEVELS)
 }
 
 /// The maximum length of a file name in bytes, as file systems define it.
@@ -54,7 +54,8 @@ pub(super) fn too_deep() -> io::Error {
 }
 
 fn held_below(
-    (dir, without): (&Dir, Option<&Path>),
+    dir: &Dir,
+    without: Option<&Path>,
     entries: &mut usize,
     levels: usize,
 ) -> io::Result<u64> {
@@ -71,7 +72,7 @@ fn held_below(
                 let levels = levels.checked_sub(1).ok_or_else(too_deep)?;
                 match without.and_then(|without| without.strip_prefix(entry.file_name()).ok()) {
                     Some(rest) if rest.as_os_str().is_empty() => 0,
-                    rest => held_below((&entry.open_dir()?, rest), entries, levels)?,
+                    rest => held_below(&entry.open_dir()?, rest, entries, levels)?,
                 }
             }
             kind if kind.is_file() => entry.metadata()?.len(),

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use tokio::io::AsyncWrite;
+use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, ResourceTable};
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::filesystem::WasiFilesystemCtxView;
@@ -35,6 +36,9 @@ mod stat;
 /// The interface of WASI's file functions.
 const FILES: &str = "wasi:filesystem/types@0.2.12";
 
+/// The store as host functions that are added to the linker receive it.
+type GuestStore<'a> = StoreContextMut<'a, Ctx>;
+
 /// How much a guest may write to a stream at once.
 const CHUNK_BYTES: usize = 64 << 10;
 /// Longer lines are split.
@@ -55,6 +59,21 @@ pub(in super::super) fn add_to_linker(linker: &mut Linker<Ctx>) -> wasmtime::Res
     listing::add_to_linker(linker)
 }
 
+/// What the WASI state of an attempt is created from.
+pub(in super::super) struct WasiSetup<'a> {
+    pub(in super::super) grants: &'a Grants,
+    /// Where the values of granted variables are looked up.
+    pub(in super::super) variables: &'a Variables,
+    /// The random numbers are derived from it.
+    pub(in super::super) seed: &'a str,
+    /// Receives the standard streams.
+    pub(in super::super) log: &'a Arc<Mutex<Log>>,
+    /// Receives the files that the guest opens.
+    pub(in super::super) opened: Opened,
+    /// The files of the host, which are not opened.
+    pub(in super::super) own: Own,
+}
+
 /// The WASI state of one attempt.
 pub(in super::super) struct Wasi {
     ctx: WasiCtx,
@@ -68,14 +87,16 @@ pub(in super::super) struct Wasi {
 }
 
 impl Wasi {
-    /// Creates the state with these grants and randomness derived from `seed`. Opened files are
-    /// added to `opened`; the host's own files are not opened.
-    pub(in super::super) fn new(
-        (grants, variables): (&Grants, &Variables),
-        seed: &str,
-        log: &Arc<Mutex<Log>>,
-        (opened, own): (Opened, Own),
-    ) -> Self {
+    /// Creates the state of an attempt.
+    pub(in super::super) fn new(setup: WasiSetup<'_>) -> Self {
+        let WasiSetup {
+            grants,
+            variables,
+            seed,
+            log,
+            opened,
+            own,
+        } = setup;
         // The seeds are independent: whoever sees the insecure numbers learns nothing about the
         // others.
         let seeds = ["random", "insecure", "insecure-seed"]
@@ -140,7 +161,9 @@ impl Wasi {
 
     /// Logs what the guest wrote without ending the line.
     pub(super) fn flush(&self) {
-        self.streams.iter().for_each(Lines::close);
+        for stream in &self.streams {
+            stream.close();
+        }
     }
 
     pub(super) fn view(&mut self) -> WasiCtxView<'_> {

@@ -13,7 +13,7 @@ use crate::plugin::{Grants, Limits};
 use crate::sandbox::attempt::{Acting, Choose, Choosing, Plan, Run, store};
 use crate::sandbox::bindings::handler;
 use crate::sandbox::ctx::Ctx;
-use crate::sandbox::limits::bytes;
+use crate::sandbox::limits::format_bytes;
 use crate::sandbox::{convert, fault};
 
 /// As much as the default for actions.
@@ -141,7 +141,7 @@ fn fits(manifest: Manifest) -> Result<Manifest, LoadError> {
     if length as u64 <= MANIFEST_BYTES {
         return Ok(manifest);
     }
-    let (length, limit) = (bytes(length as u64), bytes(MANIFEST_BYTES));
+    let (length, limit) = (format_bytes(length as u64), format_bytes(MANIFEST_BYTES));
     Err(LoadError::Describe {
         kind: "output-invalid",
         message: format!("its manifest has {length}, at most {limit} are taken"),

@@ -323,9 +323,9 @@ impl Frame {
         let mut whole = Weight::ONE;
         match instance {
             ComponentInstance::FromExports(exports) => {
-                exports
-                    .iter()
-                    .for_each(|export| whole.add(self.weight(export.kind, export.index)));
+                for export in exports {
+                    whole.add(self.weight(export.kind, export.index));
+                }
             }
             ComponentInstance::Instantiate {
                 component_index,

@@ -8,7 +8,7 @@ use wasmtime::component::Component;
 use super::ready::HANDLER;
 use crate::plugin::{Limit, Reached};
 use crate::sandbox::SandboxError;
-use crate::sandbox::limits::bytes;
+use crate::sandbox::limits::format_bytes;
 
 /// The first bytes of a WebAssembly binary.
 const MAGIC: &[u8] = b"\0asm";
@@ -100,7 +100,7 @@ pub enum LoadError {
         bound: u32,
     },
     /// The component has too many bytes.
-    #[error("the component has {}, its limit is {}", bytes(*.length), bytes(*.limit))]
+    #[error("the component has {}, its limit is {}", format_bytes(*.length), format_bytes(*.limit))]
     TooLarge {
         /// The size in bytes.
         length: u64,
@@ -110,7 +110,7 @@ pub enum LoadError {
     /// A function of the component is too large to be compiled in reasonable time.
     #[error(
         "a function of the component has {}, the compiler takes {}; split it",
-        bytes(*.length as u64), bytes(*.bound as u64)
+        format_bytes(*.length as u64), format_bytes(*.bound as u64)
     )]
     FunctionTooLarge {
         /// The size in bytes.

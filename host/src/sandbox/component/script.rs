@@ -26,20 +26,31 @@ pub struct ScriptFile {
     pub text: Option<String>,
 }
 
+/// The component of an interpreter.
+#[derive(Clone, Copy, Debug)]
+pub struct Interpreter<'a> {
+    /// The SHA-256 of its bytes.
+    pub digest: &'a Digest,
+    /// The component.
+    pub bytes: &'a [u8],
+}
+
 impl WasmSandbox {
-    /// Loads a script under the digest `whole`, to run in the interpreter with these bytes and
-    /// their digest.
+    /// Loads a script under the digest `whole`, to run in this interpreter.
     ///
     /// # Errors
     /// Fails if the interpreter cannot be loaded. Errors in the script itself only show when it is
     /// called.
     pub fn load_script(
         &self,
-        (script, whole): (&ScriptFile, &Digest),
-        (digest, interpreter): (&Digest, &[u8]),
-        (metering, limits): (Metering, &Limits),
+        script: &ScriptFile,
+        whole: &Digest,
+        interpreter: Interpreter<'_>,
+        metering: Metering,
+        limits: &Limits,
     ) -> Result<Loaded, LoadError> {
-        let runs = self.load_as(digest.clone(), interpreter, (metering, limits))?;
+        let Interpreter { digest, bytes } = interpreter;
+        let runs = self.load_as(digest.clone(), bytes, metering, limits)?;
         let manifest = Manifest {
             name: script.name.clone(),
             description: script.description(),

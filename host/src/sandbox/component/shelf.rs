@@ -83,7 +83,7 @@ mod tests {
     fn load(sandbox: &WasmSandbox, bytes: &[u8]) -> Arc<Shelved> {
         let digest = digest_of(bytes);
         sandbox
-            .load_plain(digest.clone(), bytes, (Metering::Plain, &Limits::default()))
+            .load_plain(digest.clone(), bytes, Metering::Plain, &Limits::default())
             .expect("it is loaded");
         sandbox
             .held

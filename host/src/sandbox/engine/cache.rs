@@ -284,7 +284,9 @@ fn write(dir: &Path, key: &str, manifest: &[u8], code: &[u8]) -> io::Result<()> 
         .to_le_bytes();
     let body = [code, manifest, &length];
     let mut sum = sum_of(key);
-    body.iter().for_each(|part| sum.update(part));
+    for part in &body {
+        sum.update(part);
+    }
     let mut file = tempfile::NamedTempFile::new_in(dir)?;
     for part in body
         .into_iter()

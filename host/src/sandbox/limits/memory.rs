@@ -2,7 +2,7 @@
 
 use wasmtime::ResourceLimiter;
 
-use super::bytes;
+use super::format_bytes;
 use crate::plugin::{Limit, Limits, Reached};
 
 /// The maximum number of linear memories of one component, including those of the components it is
@@ -59,8 +59,8 @@ impl Memory {
             }
             _ => format!(
                 "memory limit of {} reached (asked for {})",
-                bytes(self.limit),
-                bytes(asked)
+                format_bytes(self.limit),
+                format_bytes(asked)
             ),
         };
         Some((reached, text))

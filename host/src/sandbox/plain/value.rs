@@ -147,22 +147,26 @@ fn count(value: &Val, room: &mut Room) -> Result<(), JsonError> {
             room.text(items.len().div_ceil(3) * 4)
         }
         Val::List(items) | Val::Tuple(items) => {
-            items.iter().enumerate().try_for_each(|(at, item)| {
+            for (at, item) in items.iter().enumerate() {
                 room.item(at)?;
-                count(item, room)
-            })
+                count(item, room)?;
+            }
+            Ok(())
         }
-        Val::Flags(names) => names.iter().enumerate().try_for_each(|(at, name)| {
-            room.item(at)?;
-            room.text(name.len())
-        }),
-        Val::Record(fields) => fields
-            .iter()
-            .enumerate()
-            .try_for_each(|(at, (name, value))| {
+        Val::Flags(names) => {
+            for (at, name) in names.iter().enumerate() {
+                room.item(at)?;
+                room.text(name.len())?;
+            }
+            Ok(())
+        }
+        Val::Record(fields) => {
+            for (at, (name, value)) in fields.iter().enumerate() {
                 room.entry(at, name)?;
-                count(value, room)
-            }),
+                count(value, room)?;
+            }
+            Ok(())
+        }
         Val::Variant(case, Some(inner)) => {
             room.entry(0, case)?;
             count(inner, room)
@@ -170,7 +174,10 @@ fn count(value: &Val, room: &mut Room) -> Result<(), JsonError> {
         Val::Result(result) => {
             room.entry(0, "err")?;
             let (Ok(inner) | Err(inner)) = result;
-            inner.iter().try_for_each(|inner| count(inner, room))
+            match inner {
+                Some(inner) => count(inner, room),
+                None => Ok(()),
+            }
         }
         Val::Option(Some(inner)) => {
             if matches!(**inner, Val::Option(_)) {

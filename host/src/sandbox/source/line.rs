@@ -11,11 +11,19 @@ const NAMES_BYTES: usize = 256 << 10;
 /// The maximum size of the line program, which may define more files.
 const LINES_BYTES: usize = 2 << 20;
 
+/// A line in a file, which is given by its index in the line table.
+#[derive(Clone, Copy)]
+pub(super) struct FileLine {
+    pub file: u64,
+    /// Counted from 1; 0 if it is unknown.
+    pub line: u64,
+}
+
 /// The lines at some addresses of a unit.
 pub(super) struct Lines<'a> {
     header: LineProgramHeader<Bytes<'a>>,
     /// The file and line of each address, if known.
-    pub rows: Vec<Option<(u64, u64)>>,
+    pub rows: Vec<Option<FileLine>>,
 }
 
 impl<'a> Lines<'a> {
@@ -57,7 +65,10 @@ impl<'a> Lines<'a> {
                     }
                 }
             }
-            let place = (row.file_index(), row.line().map_or(0, |line| line.get()));
+            let place = FileLine {
+                file: row.file_index(),
+                line: row.line().map_or(0, |line| line.get()),
+            };
             last = if row.end_sequence() {
                 None
             } else {
@@ -79,9 +90,10 @@ impl<'a> Lines<'a> {
     pub(super) fn source(
         &self,
         unit: &Unit<'a>,
-        (file, line): (u64, u64),
+        location: FileLine,
         budget: &mut Budget,
     ) -> Option<String> {
+        let FileLine { file, line } = location;
         let file = self.header.file(file)?;
         let mut path = unit.text(file.path_name(), budget)?;
         let dir = if file.directory_index() == 0 {
@@ -110,7 +122,7 @@ fn is_absolute(path: &str) -> bool {
 /// Returns the length of the header of a line program. `gimli` holds all names of the header in
 /// memory.
 fn header_length(mut program: Bytes<'_>) -> Option<usize> {
-    let (_, format): (_, Format) = program.read_initial_length().ok()?;
+    let format: Format = program.read_initial_length().ok()?.1;
     if program.read_u16().ok()? >= 5 {
         // Skips the sizes of addresses and segments.
         program.skip(2).ok()?;

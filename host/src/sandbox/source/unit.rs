@@ -8,6 +8,7 @@ use gimli::{
     UnitHeader, UnitOffset, constants,
 };
 
+use super::line::FileLine;
 use super::{Budget, Bytes, LEVELS, text};
 
 /// The maximum size of the abbreviations of a unit. Compilers need a few dozen, of a few bytes
@@ -36,7 +37,7 @@ pub(super) struct Scope {
     at: UnitOffset,
     depth: isize,
     /// The file and line of the call, if it was inlined.
-    pub call: Option<(u64, u64)>,
+    pub call: Option<FileLine>,
 }
 
 impl<'a> Unit<'a> {
@@ -185,10 +186,9 @@ impl<'a> Unit<'a> {
         let mut covered = vec![false; addresses.len()];
         let mut cover = |begin: u64, end: u64| {
             let inside = addresses.iter().map(|at| (begin..end).contains(at));
-            covered
-                .iter_mut()
-                .zip(inside)
-                .for_each(|(covered, inside)| *covered |= inside);
+            for (covered, inside) in covered.iter_mut().zip(inside) {
+                *covered |= inside;
+            }
         };
         for attribute in entry {
             let address = || {
@@ -289,7 +289,7 @@ impl<'a> Unit<'a> {
 }
 
 /// Returns the file and line at which an inlined function was called.
-fn call(attributes: &[Attribute<'_>]) -> Option<(u64, u64)> {
+fn call(attributes: &[Attribute<'_>]) -> Option<FileLine> {
     let number = |name| {
         let attribute = attributes
             .iter()
@@ -299,8 +299,8 @@ fn call(attributes: &[Attribute<'_>]) -> Option<(u64, u64)> {
             value => value.udata_value(),
         }
     };
-    Some((
-        number(constants::DW_AT_call_file)?,
-        number(constants::DW_AT_call_line).unwrap_or_default(),
-    ))
+    Some(FileLine {
+        file: number(constants::DW_AT_call_file)?,
+        line: number(constants::DW_AT_call_line).unwrap_or_default(),
+    })
 }

@@ -13,7 +13,7 @@ use super::super::quota;
 use super::Opened;
 use super::disk::Root;
 use super::stage::FilesFault;
-use crate::sandbox::limits::bytes;
+use crate::sandbox::limits::format_bytes;
 
 /// How often the size is checked.
 const LOOK: Duration = Duration::from_millis(100);
@@ -44,8 +44,10 @@ impl Cap {
     /// Creates the limit of one staged directory. If it already holds more than is granted, its
     /// files may still be changed, but it must not grow.
     pub(super) fn of(
-        (guest, copy): (&str, &Arc<Root>),
-        (opened, number): (&Opened, usize),
+        guest: &str,
+        copy: &Arc<Root>,
+        opened: &Opened,
+        number: usize,
         granted: u64,
     ) -> io::Result<Self> {
         let limit = granted.max(copy.held()?);
@@ -78,7 +80,7 @@ impl Cap {
         self.excess()?;
         let why = format!(
             "ended as the directory came to hold more than {}",
-            bytes(self.limit)
+            format_bytes(self.limit)
         );
         Some(FilesFault {
             cause: FaultCause::DirectoryOverflow,

@@ -61,7 +61,9 @@ impl Spot {
                 Component::Normal(name) => {
                     way.push(way[way.len() - 1].below(name.as_encoded_bytes()))
                 }
-                Component::ParentDir if way.len() > 1 => drop(way.pop()),
+                Component::ParentDir if way.len() > 1 => {
+                    way.pop();
+                }
                 _ => {}
             }
         }

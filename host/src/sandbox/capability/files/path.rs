@@ -13,7 +13,7 @@ use super::{Asked, Files, Granted};
 use crate::gateway::{HostError, HostErrorKind};
 use crate::plugin::Access;
 use crate::sandbox::ctx::NAME_BYTES;
-use crate::sandbox::limits::bytes;
+use crate::sandbox::limits::format_bytes;
 
 /// The reason for refusing access to a path where the host saves files.
 pub(super) const OWN: &str = "the host saves the team there";
@@ -50,7 +50,7 @@ impl Place {
     }
 
     pub(super) fn too_large(&self, limit: u64) -> HostError {
-        let limit = bytes(limit);
+        let limit = format_bytes(limit);
         self.invalid(&format!("is larger than the {limit} of `limits.memory`"))
     }
 

@@ -144,29 +144,45 @@ impl Directories {
             Some((root, inside)) if root.is_kept_from(&inside, &placement.content) => {
                 Ok(Placed::NotGranted)
             }
-            Some((root, inside)) => match settle(root, &inside, (placement, bytes), known) {
-                Err(error) if error.kind() == io::ErrorKind::InvalidFilename => Ok(Placed::NoName),
-                settled => settled.map_err(fail),
-            },
+            Some((root, inside)) => {
+                let write = PendingWrite {
+                    root,
+                    inside: &inside,
+                    placement,
+                    bytes,
+                };
+                match settle(write, known) {
+                    Err(error) if error.kind() == io::ErrorKind::InvalidFilename => {
+                        Ok(Placed::NoName)
+                    }
+                    settled => settled.map_err(fail),
+                }
+            }
         }
     }
 }
 
+/// A placement in the directory that contains its path.
+#[derive(Clone, Copy)]
+struct PendingWrite<'a> {
+    root: &'a Root,
+    /// The path relative to the directory.
+    inside: &'a Path,
+    placement: &'a Placement,
+    /// The content of a file; `None` if it is not stored, or if no file is to be written.
+    bytes: Option<&'a [u8]>,
+}
+
 /// Writes a file to its path. Tries again if somebody else interferes.
-fn settle(
-    root: &Root,
-    inside: &Path,
-    content: (&Placement, Option<&[u8]>),
-    known: impl Fn(&Digest) -> bool,
-) -> io::Result<Placed> {
+fn settle(write: PendingWrite<'_>, known: impl Fn(&Digest) -> bool) -> io::Result<Placed> {
     let mut aside = None;
     for _ in 1..LOOKS {
-        match settle_as_it_looks(root, inside, content, &known, &mut aside) {
+        match settle_as_it_looks(write, &known, &mut aside) {
             Err(error) if is_interference(&error) => {}
             settled => return settled,
         }
     }
-    settle_as_it_looks(root, inside, content, &known, &mut aside)
+    settle_as_it_looks(write, &known, &mut aside)
 }
 
 /// Returns whether an error can occur because a path has changed since it was looked up.
@@ -184,12 +200,16 @@ fn is_interference(error: &io::Error) -> bool {
 /// Tries once to write a file to its path. `aside` has the new name of a file that was renamed, now
 /// or in an earlier try.
 fn settle_as_it_looks(
-    root: &Root,
-    inside: &Path,
-    (placement, bytes): (&Placement, Option<&[u8]>),
+    write: PendingWrite<'_>,
     known: impl Fn(&Digest) -> bool,
     aside: &mut Option<String>,
 ) -> io::Result<Placed> {
+    let PendingWrite {
+        root,
+        inside,
+        placement,
+        bytes,
+    } = write;
     let found = root.look(inside)?;
     let (there, content) = (read(root, inside, found)?, &placement.content);
     if there.as_ref() == Some(content) {

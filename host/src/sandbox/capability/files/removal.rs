@@ -38,14 +38,14 @@ fn lift(dir: &Dir, top: &Dir, lifted: &mut u64) -> io::Result<()> {
     for entry in dir.entries()? {
         let entry = entry?;
         match entry.file_type()?.is_dir() {
-            true => bring(dir, &entry.file_name(), (top, lifted))?,
+            true => bring(dir, &entry.file_name(), top, lifted)?,
             false => dir.remove_file(entry.file_name())?,
         }
     }
     Ok(())
 }
 
-fn bring(dir: &Dir, name: &OsStr, (top, lifted): (&Dir, &mut u64)) -> io::Result<()> {
+fn bring(dir: &Dir, name: &OsStr, top: &Dir, lifted: &mut u64) -> io::Result<()> {
     loop {
         *lifted += 1;
         match dir.rename(Path::new(name), top, format!(".lifted-{lifted}")) {

@@ -22,7 +22,7 @@ use super::scratch::Scratch;
 use super::tree::Tree;
 use super::{KEPT_BYTES, Opened};
 use crate::blob::{Blobs, digest_of};
-use crate::sandbox::limits::bytes;
+use crate::sandbox::limits::format_bytes;
 
 /// Why the directories of an attempt cannot be staged, or the files it left there cannot be stored.
 #[derive(Debug)]
@@ -117,7 +117,7 @@ impl Room {
 
 /// Returns the error of a directory that is too large to be staged.
 pub(super) fn too_much() -> io::Error {
-    let limit = bytes(STAGED_BYTES);
+    let limit = format_bytes(STAGED_BYTES);
     io::Error::other(format!(
         "it holds more than {limit} or {STAGED_FILES} files; grant a smaller directory"
     ))
@@ -166,7 +166,7 @@ impl Stage {
             };
             let hidden =
                 |path: &Path| by_path.contains_key(path) || path.ancestors().skip(1).any(is_gone);
-            fill((&root, &hidden), &copy, (&mut held, &mut room)).map_err(fail)?;
+            fill(&root, &hidden, &copy, &mut held, &mut room).map_err(fail)?;
             for (inside, content, bytes) in &instead {
                 if *content != Content::Absent {
                     room.take(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
@@ -180,7 +180,7 @@ impl Stage {
             }
             let copy = Arc::new(copy);
             if let Some(granted) = max_bytes {
-                caps.push(Cap::of((&guest, &copy), (&opened, number), granted).map_err(fail)?);
+                caps.push(Cap::of(&guest, &copy, &opened, number, granted).map_err(fail)?);
             }
             dirs.push(Staged {
                 tree,
@@ -218,38 +218,42 @@ impl Stage {
 
     /// Returns the changes of the attempt, by path, and the contents that they refer to.
     pub(super) fn changes(&self) -> Made<(Vec<FileChange>, Blobs)> {
-        self.caps
-            .iter()
-            .try_for_each(|cap| cap.broken().map_or(Ok(()), Err))?;
-        let mut changes = Vec::new();
-        let mut kept = Keep {
-            blobs: Blobs::new(),
-            bytes: 0,
-        };
+        for cap in &self.caps {
+            if let Some(fault) = cap.broken() {
+                return Err(fault);
+            }
+        }
+        let mut found = StagedChanges::default();
         for dir in &self.dirs {
-            let compared = dir.compare(&mut changes, &mut kept);
-            compared.map_err(|error| {
+            dir.compare(&mut found).map_err(|error| {
                 FilesFault::keeping(&format!("`{}`", dir.guest), &error.to_string())
             })?;
         }
+        let StagedChanges {
+            mut changes, blobs, ..
+        } = found;
         changes.sort_by(|a, b| a.path.cmp(&b.path));
         // If directories overlap, the first one decides.
         changes.dedup_by(|a, b| a.path == b.path);
-        Ok((changes, kept.blobs))
+        Ok((changes, blobs))
     }
 }
 
-/// The contents to store.
-struct Keep {
+/// The changes found in the staged directories.
+#[derive(Default)]
+struct StagedChanges {
+    changes: Vec<FileChange>,
+    /// The contents to store.
     blobs: Blobs,
+    /// The size of the contents.
     bytes: u64,
 }
 
-impl Keep {
+impl StagedChanges {
     fn keep(&mut self, root: &Root, inside: &Path) -> io::Result<Content> {
         let left = KEPT_BYTES - self.bytes;
         let Some(content) = root.read(inside, left)? else {
-            let limit = bytes(KEPT_BYTES);
+            let limit = format_bytes(KEPT_BYTES);
             return Err(io::Error::other(format!(
                 "an action writes and replaces at most {limit} of files"
             )));
@@ -265,7 +269,7 @@ impl Keep {
 }
 
 impl Staged {
-    fn compare(&self, changes: &mut Vec<FileChange>, kept: &mut Keep) -> io::Result<()> {
+    fn compare(&self, changes: &mut StagedChanges) -> io::Result<()> {
         let mut now = BTreeMap::new();
         walk(&self.copy, &mut |inside, found| {
             now.insert(inside.to_owned(), found);
@@ -284,7 +288,7 @@ impl Staged {
             let after = match found {
                 found if stamp == Some(found) => continue,
                 Found::Directory => Content::Directory,
-                Found::File { .. } => kept.keep(&self.copy, inside)?,
+                Found::File { .. } => changes.keep(&self.copy, inside)?,
                 Found::Other | Found::Absent => {
                     let name = inside.display();
                     return Err(io::Error::other(format!(
@@ -292,14 +296,14 @@ impl Staged {
                     )));
                 }
             };
-            self.change(inside, (before, after), (changes, kept))?;
+            self.change(inside, before, after, changes)?;
         }
         for (inside, (before, _)) in self
             .held
             .iter()
             .filter(|(inside, _)| !now.contains_key(*inside))
         {
-            self.change(inside, (before.clone(), Content::Absent), (changes, kept))?;
+            self.change(inside, before.clone(), Content::Absent, changes)?;
         }
         Ok(())
     }
@@ -307,8 +311,9 @@ impl Staged {
     fn change(
         &self,
         inside: &Path,
-        (before, after): (Content, Content),
-        (changes, kept): (&mut Vec<FileChange>, &mut Keep),
+        before: Content,
+        after: Content,
+        changes: &mut StagedChanges,
     ) -> io::Result<()> {
         let change = FileChange {
             path: self.tree.name_of(inside),
@@ -327,16 +332,18 @@ impl Staged {
         if change
             .before
             .digest()
-            .is_some_and(|digest| !kept.blobs.contains_key(digest))
+            .is_some_and(|digest| !changes.blobs.contains_key(digest))
             && matches!(self.original.look(inside), Ok(Found::File { .. }))
         {
-            match kept.keep(&self.original, inside) {
+            match changes.keep(&self.original, inside) {
                 // The file was removed meanwhile.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                before => drop(before?),
+                before => {
+                    before?;
+                }
             }
         }
-        changes.push(change);
+        changes.changes.push(change);
         Ok(())
     }
 }
@@ -344,9 +351,11 @@ impl Staged {
 /// Copies all regular files and directories that are not hidden. Links and devices are not visible
 /// to the guest.
 fn fill(
-    (original, hidden): (&Root, &dyn Fn(&Path) -> bool),
+    original: &Root,
+    hidden: &dyn Fn(&Path) -> bool,
     copy: &Root,
-    (held, room): (&mut BTreeMap<PathBuf, (Content, Found)>, &mut Room),
+    held: &mut BTreeMap<PathBuf, (Content, Found)>,
+    room: &mut Room,
 ) -> io::Result<()> {
     walk(original, &mut |inside, found| {
         if hidden(inside) {

@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, Resource};
 use wasmtime_wasi::async_trait;
 use wasmtime_wasi::p2::bindings::clocks::wall_clock::Datetime;
 use wasmtime_wasi::p2::{DynPollable, Pollable, subscribe};
 
 use super::super::super::ctx::{Ctx, unexpected};
+use super::GuestStore;
 use crate::gateway::{Answer, Ask};
 
 /// How far the clocks advance with each reading, so that a guest that waits by polling a clock
@@ -111,61 +111,60 @@ impl Pollable for Timer {
 
 /// Replaces the clocks of wasmtime-wasi.
 pub(super) fn add_to_linker(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
-    type Store<'a> = StoreContextMut<'a, Ctx>;
     linker.allow_shadowing(true);
     let mut wall = linker.instance(WALL)?;
-    wall.func_wrap_async("now", |mut store: Store<'_>, (): ()| {
-        Box::new(async move { Ok((store.data_mut().date().await?,)) })
+    wall.func_wrap_async("now", |mut store: GuestStore<'_>, (): ()| {
+        Box::new(async move { Ok((date(store.data_mut()).await?,)) })
     })?;
-    wall.func_wrap("resolution", |_: Store<'_>, (): ()| Ok((date_of(TICK_NS),)))?;
+    wall.func_wrap("resolution", |_: GuestStore<'_>, (): ()| {
+        Ok((date_of(TICK_NS),))
+    })?;
     let mut monotonic = linker.instance(MONOTONIC)?;
-    monotonic.func_wrap("now", |mut store: Store<'_>, (): ()| {
-        Ok((store.data_mut().clock().read(),))
+    monotonic.func_wrap("now", |mut store: GuestStore<'_>, (): ()| {
+        Ok((clock_of(store.data_mut()).read(),))
     })?;
-    monotonic.func_wrap("resolution", |_: Store<'_>, (): ()| Ok((TICK_NS,)))?;
+    monotonic.func_wrap("resolution", |_: GuestStore<'_>, (): ()| Ok((TICK_NS,)))?;
     monotonic.func_wrap(
         "subscribe-instant",
-        |mut store: Store<'_>, (deadline,): (u64,)| Ok((store.data_mut().timer(deadline)?,)),
+        |mut store: GuestStore<'_>, (deadline,): (u64,)| Ok((timer(store.data_mut(), deadline)?,)),
     )?;
     monotonic.func_wrap(
         "subscribe-duration",
-        |mut store: Store<'_>, (duration,): (u64,)| {
-            let now = store.data_mut().clock().read();
-            Ok((store.data_mut().timer(now.saturating_add(duration))?,))
+        |mut store: GuestStore<'_>, (duration,): (u64,)| {
+            let now = clock_of(store.data_mut()).read();
+            Ok((timer(store.data_mut(), now.saturating_add(duration))?,))
         },
     )?;
     linker.allow_shadowing(false);
     Ok(())
 }
 
-impl Ctx {
-    fn clock(&mut self) -> Clock {
-        self.capabilities.wasi().clock.clone()
-    }
+fn clock_of(ctx: &mut Ctx) -> Clock {
+    ctx.capabilities.wasi().clock.clone()
+}
 
-    fn timer(&mut self, deadline: u64) -> wasmtime::Result<Resource<DynPollable>> {
-        let timer = self.clock().wake_at(deadline);
-        let table = &mut self.capabilities.wasi().table;
-        let timer = table.push(timer)?;
-        subscribe(table, timer)
-    }
+fn timer(ctx: &mut Ctx, deadline: u64) -> wasmtime::Result<Resource<DynPollable>> {
+    let timer = clock_of(ctx).wake_at(deadline);
+    let table = &mut ctx.capabilities.wasi().table;
+    let timer = table.push(timer)?;
+    subscribe(table, timer)
+}
 
-    /// Returns the date. The first call requests the start time, which is recorded.
-    async fn date(&mut self) -> wasmtime::Result<Datetime> {
-        const NAME: &str = "wasi:clocks/wall-clock";
-        let clock = self.clock();
-        let start = match clock.start() {
-            Some(start) => start,
-            None => match self.ask(NAME, Ask::Start).await? {
-                // There is no driver while a component describes itself.
-                None => 0,
-                Some(Answer::Time(ms)) => (ms as u64).saturating_mul(1_000_000),
-                Some(other) => unexpected(NAME, &other),
-            },
-        };
-        clock.time().start = Some(start);
-        Ok(date_of(start.saturating_add(clock.read())))
-    }
+/// Returns the date. The first call requests the start time, which is recorded.
+async fn date(ctx: &mut Ctx) -> wasmtime::Result<Datetime> {
+    const NAME: &str = "wasi:clocks/wall-clock";
+    let clock = clock_of(ctx);
+    let start = match clock.start() {
+        Some(start) => start,
+        None => match ctx.ask(NAME, Ask::Start).await? {
+            // There is no driver while a component describes itctx.
+            None => 0,
+            Some(Answer::Time(ms)) => (ms as u64).saturating_mul(1_000_000),
+            Some(other) => unexpected(NAME, &other),
+        },
+    };
+    clock.time().start = Some(start);
+    Ok(date_of(start.saturating_add(clock.read())))
 }
 
 fn date_of(ns: u64) -> Datetime {

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::vec::IntoIter;
 
 use cap_std::fs::{Dir, FileType};
-use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, Resource, ResourceType};
 use wasmtime_wasi::filesystem::Descriptor;
 use wasmtime_wasi::p2::bindings::filesystem::types::{DescriptorType, DirectoryEntry, ErrorCode};
@@ -15,7 +14,7 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{DescriptorType, DirectoryEn
 use super::super::super::ctx::Ctx;
 use super::super::files::LIST_NAMES;
 use super::super::quota::LEVELS;
-use super::FILES;
+use super::{FILES, GuestStore};
 
 /// How many listings a guest may have open: enough to walk down the deepest directories with one
 /// open at each level.
@@ -47,23 +46,22 @@ type Given<T> = Result<T, ErrorCode>;
 
 /// Replaces the functions of wasmtime-wasi.
 pub(super) fn add_to_linker(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
-    type Store<'a> = StoreContextMut<'a, Ctx>;
     linker.allow_shadowing(true);
     let mut types = linker.instance(FILES)?;
     types.resource(
         "directory-entry-stream",
         ResourceType::host::<Listing>(),
-        |mut store, listing| store.data_mut().end_listing(Resource::new_own(listing)),
+        |mut store, listing| end_listing(store.data_mut(), Resource::new_own(listing)),
     )?;
     types.func_wrap_async(
         "[method]descriptor.read-directory",
-        |mut store: Store<'_>, (directory,): (Resource<Descriptor>,)| {
-            Box::new(async move { Ok((store.data_mut().begin_listing(directory).await?,)) })
+        |mut store: GuestStore<'_>, (directory,): (Resource<Descriptor>,)| {
+            Box::new(async move { Ok((begin_listing(store.data_mut(), directory).await?,)) })
         },
     )?;
     types.func_wrap(
         "[method]directory-entry-stream.read-directory-entry",
-        |mut store: Store<'_>, (listing,): (Resource<Listing>,)| {
+        |mut store: GuestStore<'_>, (listing,): (Resource<Listing>,)| {
             let listing = store
                 .data_mut()
                 .capabilities
@@ -77,41 +75,39 @@ pub(super) fn add_to_linker(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
     Ok(())
 }
 
-impl Ctx {
-    async fn begin_listing(
-        &mut self,
-        directory: Resource<Descriptor>,
-    ) -> wasmtime::Result<Given<Resource<Listing>>> {
-        let wasi = self.capabilities.wasi();
-        let Descriptor::Dir(directory) = wasi.table.get(&directory)? else {
-            return Ok(Err(ErrorCode::NotDirectory));
-        };
-        let Some(room) = wasi.listings.room() else {
-            return Ok(Err(ErrorCode::InsufficientMemory));
-        };
-        let directory = Arc::clone(&directory.dir);
-        let entries = match tokio::task::spawn_blocking(move || entries(&directory, room)).await? {
-            Ok(Some(entries)) => entries,
-            Ok(None) => return Ok(Err(ErrorCode::InsufficientMemory)),
-            Err(error) => return Ok(Err(error.into())),
-        };
-        let names = entries.len();
-        let listing = wasi.table.push(Listing {
-            left: entries.into_iter(),
-            names,
-        })?;
-        wasi.listings.count += 1;
-        wasi.listings.names += names;
-        Ok(Ok(listing))
-    }
+async fn begin_listing(
+    ctx: &mut Ctx,
+    directory: Resource<Descriptor>,
+) -> wasmtime::Result<Given<Resource<Listing>>> {
+    let wasi = ctx.capabilities.wasi();
+    let Descriptor::Dir(directory) = wasi.table.get(&directory)? else {
+        return Ok(Err(ErrorCode::NotDirectory));
+    };
+    let Some(room) = wasi.listings.room() else {
+        return Ok(Err(ErrorCode::InsufficientMemory));
+    };
+    let directory = Arc::clone(&directory.dir);
+    let entries = match tokio::task::spawn_blocking(move || entries(&directory, room)).await? {
+        Ok(Some(entries)) => entries,
+        Ok(None) => return Ok(Err(ErrorCode::InsufficientMemory)),
+        Err(error) => return Ok(Err(error.into())),
+    };
+    let names = entries.len();
+    let listing = wasi.table.push(Listing {
+        left: entries.into_iter(),
+        names,
+    })?;
+    wasi.listings.count += 1;
+    wasi.listings.names += names;
+    Ok(Ok(listing))
+}
 
-    fn end_listing(&mut self, listing: Resource<Listing>) -> wasmtime::Result<()> {
-        let wasi = self.capabilities.wasi();
-        let listing = wasi.table.delete(listing)?;
-        wasi.listings.count -= 1;
-        wasi.listings.names -= listing.names;
-        Ok(())
-    }
+fn end_listing(ctx: &mut Ctx, listing: Resource<Listing>) -> wasmtime::Result<()> {
+    let wasi = ctx.capabilities.wasi();
+    let listing = wasi.table.delete(listing)?;
+    wasi.listings.count -= 1;
+    wasi.listings.names -= listing.names;
+    Ok(())
 }
 
 /// Returns the entries of a directory, sorted; `None` if there are more than `room`. Names that are

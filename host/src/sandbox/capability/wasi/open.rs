@@ -4,7 +4,6 @@
 use std::fs::File;
 use std::sync::{Arc, OnceLock};
 
-use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, Resource};
 use wasmtime_wasi::filesystem::{Descriptor, WasiFilesystemView};
 use wasmtime_wasi::p2::bindings::filesystem::types::{
@@ -12,7 +11,7 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 };
 
 use super::super::super::ctx::Ctx;
-use super::FILES;
+use super::{FILES, GuestStore};
 
 /// How many files and directories an attempt may have open, if the limit of the process allows it.
 const MOST_OPEN: usize = 128;
@@ -33,8 +32,13 @@ pub(super) fn add_to_linker(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
     let mut types = linker.instance(FILES)?;
     types.func_wrap_async(
         "[method]descriptor.open-at",
-        |mut store: StoreContextMut<'_, Ctx>, asked: Asked| {
-            Box::new(async move { Ok((store.data_mut().open_at(asked).await?,)) })
+        |mut store: GuestStore<'_>, (directory, path_flags, path, open_flags, flags): Asked| {
+            let how = OpenHow {
+                path_flags,
+                open_flags,
+                flags,
+            };
+            Box::new(async move { Ok((open_at(store.data_mut(), directory, path, how).await?,)) })
         },
     )?;
     linker.allow_shadowing(false);
@@ -63,50 +67,59 @@ fn most_open() -> usize {
     })
 }
 
-impl Ctx {
-    async fn open_at(
-        &mut self,
-        (directory, path_flags, path, open_flags, flags): Asked,
-    ) -> wasmtime::Result<Given> {
-        let (above, at) = (
-            Resource::new_borrow(directory.rep()),
-            Resource::new_borrow(directory.rep()),
-        );
-        if self.capabilities.wasi().opened.count() >= most_open() {
-            return Ok(Err(ErrorCode::InsufficientMemory));
-        }
-        // Opening a pipe waits for its other end and cannot be cancelled.
-        if let Ok(found) = self
-            .filesystem()
-            .stat_at(at, path_flags, path.clone())
-            .await
-            && !matches!(
-                found.type_,
-                DescriptorType::RegularFile
-                    | DescriptorType::Directory
-                    | DescriptorType::SymbolicLink
-            )
-        {
-            return Ok(Err(ErrorCode::NotPermitted));
-        }
-        let opened = self
-            .filesystem()
-            .open_at(directory, path_flags, path.clone(), open_flags, flags)
-            .await;
-        let opened = match opened {
-            Err(error) => return error.downcast().map(Err),
-            Ok(opened) => opened,
-        };
-        let wasi = self.capabilities.wasi();
-        if wasi.own.has(file_of(wasi.table.get(&opened)?)) {
-            wasi.table.delete(opened)?;
-            return Ok(Err(ErrorCode::NotPermitted));
-        }
-        if let (Descriptor::Dir(above), opened) =
-            (wasi.table.get(&above)?, wasi.table.get(&opened)?)
-        {
-            wasi.opened.add(&above.dir, &path, file_of(opened));
-        }
-        Ok(Ok(opened))
+/// The flags of `open-at`.
+struct OpenHow {
+    path_flags: PathFlags,
+    open_flags: OpenFlags,
+    flags: DescriptorFlags,
+}
+
+async fn open_at(
+    ctx: &mut Ctx,
+    directory: Resource<Descriptor>,
+    path: String,
+    how: OpenHow,
+) -> wasmtime::Result<Given> {
+    let (above, at) = (
+        Resource::new_borrow(directory.rep()),
+        Resource::new_borrow(directory.rep()),
+    );
+    if ctx.capabilities.wasi().opened.count() >= most_open() {
+        return Ok(Err(ErrorCode::InsufficientMemory));
     }
+    // Opening a pipe waits for its other end and cannot be cancelled.
+    if let Ok(found) = ctx
+        .filesystem()
+        .stat_at(at, how.path_flags, path.clone())
+        .await
+        && !matches!(
+            found.type_,
+            DescriptorType::RegularFile | DescriptorType::Directory | DescriptorType::SymbolicLink
+        )
+    {
+        return Ok(Err(ErrorCode::NotPermitted));
+    }
+    let opened = ctx
+        .filesystem()
+        .open_at(
+            directory,
+            how.path_flags,
+            path.clone(),
+            how.open_flags,
+            how.flags,
+        )
+        .await;
+    let opened = match opened {
+        Err(error) => return error.downcast().map(Err),
+        Ok(opened) => opened,
+    };
+    let wasi = ctx.capabilities.wasi();
+    if wasi.own.has(file_of(wasi.table.get(&opened)?)) {
+        wasi.table.delete(opened)?;
+        return Ok(Err(ErrorCode::NotPermitted));
+    }
+    if let (Descriptor::Dir(above), opened) = (wasi.table.get(&above)?, wasi.table.get(&opened)?) {
+        wasi.opened.add(&above.dir, &path, file_of(opened));
+    }
+    Ok(Ok(opened))
 }

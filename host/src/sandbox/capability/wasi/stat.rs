@@ -1,7 +1,6 @@
 //! The metadata of files for guests that use WASI. It is the same in every attempt: timestamps are
 //! constant, and hashes are derived from where the guest found a file instead of its inode number.
 
-use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, Resource};
 use wasmtime_wasi::filesystem::{Descriptor, WasiFilesystemView};
 use wasmtime_wasi::p2::FsResult;
@@ -11,8 +10,8 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 };
 
 use super::super::super::ctx::Ctx;
-use super::FILES;
 use super::open::file_of;
+use super::{FILES, GuestStore};
 
 /// The timestamp of all files.
 const TIME: Datetime = Datetime {
@@ -27,12 +26,11 @@ type Given<T> = Result<T, ErrorCode>;
 
 /// Replaces the functions of wasmtime-wasi.
 pub(super) fn add_to_linker(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
-    type Store<'a> = StoreContextMut<'a, Ctx>;
     linker.allow_shadowing(true);
     let mut types = linker.instance(FILES)?;
     types.func_wrap_async(
         "[method]descriptor.stat",
-        |mut store: Store<'_>, (file,): Open| {
+        |mut store: GuestStore<'_>, (file,): Open| {
             Box::new(async move {
                 Ok((given(
                     store.data_mut().filesystem().stat(file).await.map(told),
@@ -42,7 +40,7 @@ pub(super) fn add_to_linker(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
     )?;
     types.func_wrap_async(
         "[method]descriptor.stat-at",
-        |mut store: Store<'_>, (at, flags, path): Path| {
+        |mut store: GuestStore<'_>, (at, flags, path): Path| {
             Box::new(async move {
                 Ok((given(
                     store
@@ -57,14 +55,14 @@ pub(super) fn add_to_linker(linker: &mut Linker<Ctx>) -> wasmtime::Result<()> {
     )?;
     types.func_wrap_async(
         "[method]descriptor.metadata-hash",
-        |mut store: Store<'_>, (file,): Open| {
-            Box::new(async move { Ok((store.data_mut().hash(file).await?,)) })
+        |mut store: GuestStore<'_>, (file,): Open| {
+            Box::new(async move { Ok((hash_of(store.data_mut(), &file, "")?,)) })
         },
     )?;
     types.func_wrap_async(
         "[method]descriptor.metadata-hash-at",
-        |mut store: Store<'_>, path: Path| {
-            Box::new(async move { Ok((store.data_mut().hash_at(path).await?,)) })
+        |mut store: GuestStore<'_>, (at, flags, path): Path| {
+            Box::new(async move { Ok((hash_at(store.data_mut(), at, flags, path).await?,)) })
         },
     )?;
     linker.allow_shadowing(false);
@@ -94,36 +92,30 @@ fn told(stat: DescriptorStat) -> DescriptorStat {
     }
 }
 
-impl Ctx {
-    async fn hash(
-        &mut self,
-        file: Resource<Descriptor>,
-    ) -> wasmtime::Result<Given<MetadataHashValue>> {
-        self.hash_of(&file, "")
+async fn hash_at(
+    ctx: &mut Ctx,
+    at: Resource<Descriptor>,
+    flags: PathFlags,
+    path: String,
+) -> wasmtime::Result<Given<MetadataHashValue>> {
+    let above = Resource::new_borrow(at.rep());
+    // Checks that the file exists.
+    match given(ctx.filesystem().stat_at(at, flags, path.clone()).await)? {
+        Ok(_) => hash_of(ctx, &above, &path),
+        Err(error) => Ok(Err(error)),
     }
+}
 
-    async fn hash_at(
-        &mut self,
-        (at, flags, path): Path,
-    ) -> wasmtime::Result<Given<MetadataHashValue>> {
-        let above = Resource::new_borrow(at.rep());
-        // Checks that the file exists.
-        match given(self.filesystem().stat_at(at, flags, path.clone()).await)? {
-            Ok(_) => self.hash_of(&above, &path),
-            Err(error) => Ok(Err(error)),
-        }
-    }
-
-    fn hash_of(
-        &mut self,
-        file: &Resource<Descriptor>,
-        path: &str,
-    ) -> wasmtime::Result<Given<MetadataHashValue>> {
-        let wasi = self.capabilities.wasi();
-        let spot = wasi.opened.spot(file_of(wasi.table.get(file)?));
-        let hash = spot
-            .map(|spot| spot.at(path).halves())
-            .map(|(lower, upper)| MetadataHashValue { lower, upper });
-        Ok(hash.ok_or(ErrorCode::Unsupported))
-    }
+/// Returns the hash of the location of a path from an open file.
+fn hash_of(
+    ctx: &mut Ctx,
+    file: &Resource<Descriptor>,
+    path: &str,
+) -> wasmtime::Result<Given<MetadataHashValue>> {
+    let wasi = ctx.capabilities.wasi();
+    let spot = wasi.opened.spot(file_of(wasi.table.get(file)?));
+    let hash = spot
+        .map(|spot| spot.at(path).halves())
+        .map(|(lower, upper)| MetadataHashValue { lower, upper });
+    Ok(hash.ok_or(ErrorCode::Unsupported))
 }
