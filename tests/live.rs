@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use strata_host::live::{Events, Given, LiveError, Unserved};
 use strata_host::manifest::Overrides;
+use strata_host::public_event::{EventLine, PublicEvent};
 use strata_host::{LiveEnvironment, Message, Resume, Start, Status, WhenIdle};
 
 use crate::place::Place;
@@ -138,6 +139,10 @@ fn an_environment_that_stopped_by_itself_says_so_and_goes_on_when_it_is_started_
     });
 }
 
+fn is_end(line: &EventLine) -> bool {
+    matches!(line.event, PublicEvent::RunEnded { .. })
+}
+
 #[test]
 fn events_are_streamed_from_the_first_and_end_with_the_environment() {
     let place = Place::with(GREETER);
@@ -145,17 +150,17 @@ fn events_are_streamed_from_the_first_and_end_with_the_environment() {
         let mut environment = create(&place);
         let mut events = environment.events().unwrap();
         environment.start(WhenIdle::End).unwrap();
-        let mut kinds = Vec::new();
-        while kinds.last() != Some(&"run-ended") {
-            kinds.push(events.next().await.unwrap().unwrap().kind);
+        let mut lines: Vec<EventLine> = Vec::new();
+        while !lines.last().is_some_and(is_end) {
+            lines.push(events.next().await.unwrap().unwrap());
         }
         assert_eq!(environment.ended().await.unwrap(), Status::Done);
         let late = environment.events().unwrap();
         drop(environment);
         assert!(events.next().await.unwrap().is_none());
         let late: Vec<_> = futures_util::StreamExt::collect(late.into_stream()).await;
-        let late: Vec<_> = late.into_iter().map(|line| line.unwrap().kind).collect();
-        assert_eq!(late, kinds);
+        let late: Vec<_> = late.into_iter().map(Result::unwrap).collect();
+        assert_eq!(late, lines);
     });
 }
 
@@ -166,11 +171,11 @@ fn an_environment_that_is_dropped_while_it_runs_stops_and_can_be_loaded_again() 
         let (environment, mut events) = resting(&place).await;
         drop(environment);
         // The end of the events is told by who has let go of the directory.
-        let mut kinds = Vec::new();
+        let mut last = None;
         while let Some(line) = events.next().await.unwrap() {
-            kinds.push(line.kind);
+            last = Some(line);
         }
-        assert_eq!(kinds.last(), Some(&"run-ended"));
+        assert!(last.as_ref().is_some_and(is_end));
         let mut environment = load(&place.path("store"), WhenIdle::Stay);
         environment.start(WhenIdle::Stay).unwrap();
         assert_eq!(environment.stop().await.unwrap(), Status::Done);
@@ -185,7 +190,8 @@ fn an_environment_ends_with_its_runtime_and_says_so() {
         let mut environment = create(&place);
         let mut events = environment.events().unwrap();
         environment.start(WhenIdle::End).unwrap();
-        while events.next().await.unwrap().unwrap().kind != "action-started" {}
+        let is_start = |line: &EventLine| matches!(line.event, PublicEvent::ActionStarted { .. });
+        while !is_start(&events.next().await.unwrap().unwrap()) {}
         environment
     });
     runtime.shutdown_background();

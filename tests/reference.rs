@@ -1,5 +1,5 @@
 //! The reference pages of the documentation, made from what they describe: team files from their schema, commands from
-//! their help, event lines from the list that every line is held against. With `BLESS=1` they are written; how they are
+//! their help, event lines from their type. With `BLESS=1` they are written; how they are
 //! made is in `reference/team_file`, `commands` and `events`.
 
 mod commands;
@@ -15,10 +15,14 @@ const MADE: &str = "<!-- Made from the program by `BLESS=1 cargo test -p strata-
 
 /// Holds a page against what it should be.
 fn check(page: &str, made: &str) {
-    let file = project().join("docs/src").join(page).with_extension("md");
-    let made = format!("{MADE}{made}");
+    check_file(&format!("{page}.md"), &format!("{MADE}{made}"));
+}
+
+/// Compares a file of the documentation with what it should be.
+fn check_file(name: &str, made: &str) {
+    let file = project().join("docs/src").join(name);
     if std::env::var_os("BLESS").is_some() {
-        fs::write(&file, &made).unwrap();
+        fs::write(&file, made).unwrap();
     }
     let stands = fs::read_to_string(&file).unwrap_or_default();
     let differs = stands
@@ -27,7 +31,7 @@ fn check(page: &str, made: &str) {
         .find(|(stands, made)| stands != made);
     assert!(
         stands == made,
-        "{page}.md is not what the program says, first at {differs:?}; run with BLESS=1"
+        "{name} is not what the program says, first at {differs:?}; run with BLESS=1"
     );
 }
 
@@ -57,6 +61,7 @@ fn the_page_about_commands_is_made_from_their_help() {
 }
 
 #[test]
-fn the_page_about_events_is_made_from_the_list_that_lines_are_held_against() {
+fn the_page_and_the_schema_of_events_are_made_from_their_type() {
     check("events", &events::page());
+    check_file("events.schema.json", &events::schema());
 }

@@ -24,7 +24,7 @@ async fn main() -> anyhow::Result<()> {
     environment.start(WhenIdle::End)?;
     let status = environment.ended().await?;
     while let Some(line) = events.next_now()? {
-        println!("{:>3} {}", line.n, line.kind);
+        println!("{}", line.to_json());
     }
     println!("the team is {}", status.name());
     // Another environment can take it up only once this one has let go of the directory.

@@ -9,7 +9,7 @@
 //! | [`GroupLog`] | a log shared by many teams, so that their concurrent commits need a single sync |
 //! | [`manifest::Overrides`] | what the program changes in a team file: limits, components, and the policies that bind the team |
 //! | [`manifest::operator::in_force`] | the policies that bind teams on this machine, as the command line uses them |
-//! | [`live::Events`], [`narrator::Line`] | public events, as `--events` writes them |
+//! | [`live::Events`], [`public_event::EventLine`] | public events, as `--events` writes them |
 //! | [`manifest::Definition`] | a team file, read and validated without running it |
 //! | [`launch`] | one function for each command: reports, comparisons, forks, answers, checkpoints |
 //! | [`build::build`], [`skills::Shelf`], [`graph`] | building components from source, the shelf, teams as graphs |
@@ -48,9 +48,10 @@ pub mod launch;
 pub mod live;
 pub mod manifest;
 pub mod metrics;
-pub mod narrator;
+
 mod open;
 pub mod plugin;
+pub mod public_event;
 pub mod replay;
 pub mod report;
 pub mod sandbox;

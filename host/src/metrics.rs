@@ -18,7 +18,7 @@ use strata_core::id::RoleId;
 use strata_core::money::Usd;
 use strata_core::stepper::Stepper;
 
-use crate::narrator::{action_name, is_routed};
+use crate::public_event::{action_name, is_routed};
 use crate::store::{Durability, Record};
 
 /// The maximum number of roles with series of their own. Others are counted under `other`.

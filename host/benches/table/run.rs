@@ -10,6 +10,7 @@ use strata_core::stepper::Stepper;
 use strata_host::driver::{Driver, Journal, OnLine};
 use strata_host::launch::Components;
 use strata_host::manifest::Definition;
+use strata_host::public_event::PublicEvent;
 use strata_host::sandbox::{Own, WasmSandbox};
 use strata_host::store::{Directory, Durability, FIRST_LINE, Replace, SavedDefinition};
 
@@ -85,7 +86,7 @@ impl Place {
         let stepper = Stepper::new(Arc::new(definition.team), env);
         let journal = Journal::new(stepper, Box::new(store), FIRST_LINE, durability);
         let mut journal = journal.on_line(OnLine::Each(Box::new(move |line| {
-            if line.kind == "step-committed" {
+            if matches!(line.event, PublicEvent::StepCommitted { .. }) {
                 committed();
             }
         })));

@@ -3,7 +3,7 @@
 use super::edits::look_for_edits;
 use super::{Failure, SavedArgs, show_json, show_line};
 use crate::launch::checkpoints as list;
-use crate::narrator::rfc3339;
+use crate::public_event::rfc3339;
 use crate::store::CheckpointRow;
 
 pub(super) fn checkpoints(args: &SavedArgs) -> Result<u8, Failure> {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use strata_core::event::Status;
+use strata_core::fault::FaultKind;
 use tokio::sync::watch;
 
 use super::args::DevArgs;
@@ -23,7 +24,7 @@ use crate::driver::clock::now_ms;
 use crate::launch::{Develop, Developed, Inputs, LaunchError, Run, develop, development_storage};
 use crate::manifest::Overrides;
 use crate::manifest::operator::{Operator, files as policy_files, in_force};
-use crate::narrator::Line;
+use crate::public_event::{EventLine, PublicEvent};
 
 /// The maximum number of changed files that are named.
 const NAMED: usize = 3;
@@ -240,20 +241,26 @@ fn on_line(lines: &Arc<Mutex<Listener>>, change: Option<&Change>) -> OnLine {
     let lines = Arc::clone(lines);
     let mut since = change.map(|change| (change.saved_ms, named(change)));
     let mut replaced = Vec::new();
-    OnLine::Each(Box::new(move |line: &Line| {
+    OnLine::Each(Box::new(move |line: &EventLine| {
         lines.lock().unwrap_or_else(PoisonError::into_inner)(line);
-        let place = [line.text("role"), line.text("action")].join(".");
-        match line.kind {
-            "component-changed" => replaced.push(place),
-            // It was interrupted by the next change before it had a result.
-            "action-failed" if line.text("fault") == "interrupted" => {}
-            "action-finished" | "action-failed"
-                if replaced.is_empty() || replaced.contains(&place) =>
-            {
-                if let Some((saved_ms, named)) = since.take() {
+        match &line.event {
+            PublicEvent::ComponentChanged { role, action, .. } => {
+                replaced.push(format!("{role}.{action}"));
+            }
+            // The next change came before there was a result.
+            PublicEvent::ActionFailed {
+                fault: FaultKind::Interrupted,
+                ..
+            } => {}
+            PublicEvent::ActionFinished { action, .. }
+            | PublicEvent::ActionFailed { action, .. } => {
+                let name = action.qualified_name();
+                if (replaced.is_empty() || replaced.contains(&name))
+                    && let Some((saved_ms, named)) = since.take()
+                {
                     let seconds = (now_ms() - saved_ms).max(0) as f64 / 1000.0;
                     note(format_args!(
-                        "{seconds:.1} s from saving {named} to the result of {place}"
+                        "{seconds:.1} s from saving {named} to the result of {name}"
                     ));
                 }
             }

@@ -9,8 +9,8 @@ use super::Failure;
 use super::plain::json;
 use super::terminal::Stream;
 use crate::launch::{Inputs, OutputFile, Telling, WriteTime};
-use crate::narrator::Line;
 use crate::open;
+use crate::public_event::EventLine;
 
 /// How many bytes at the end of the file are read to find the last complete line. The number is
 /// multiplied by four until one is found.
@@ -81,7 +81,7 @@ impl EventsSink {
     }
 
     /// Writes a line with a single write, so that readers never see part of one.
-    pub(super) fn write(&mut self, line: &Line) -> io::Result<()> {
+    pub(super) fn write(&mut self, line: &EventLine) -> io::Result<()> {
         match self {
             Self::Output => {
                 let mut out = Stream::Output;
@@ -191,7 +191,7 @@ impl EventsFile {
         found.values().try_for_each(|line| self.put(line))
     }
 
-    fn put(&mut self, line: &Line) -> io::Result<()> {
+    fn put(&mut self, line: &EventLine) -> io::Result<()> {
         self.file
             .write_all((json(&line.to_json()).into_owned() + "\n").as_bytes())
     }

@@ -8,7 +8,7 @@ use strata_core::stepper::Stepper;
 use super::plain::one_line;
 use super::{Failure, FilesArgs, note, show_json, show_line, warn};
 use crate::launch::files as saved_files;
-use crate::narrator::action_name;
+use crate::public_event::action_name;
 
 pub(super) fn files(args: &FilesArgs) -> Result<u8, Failure> {
     let saved = saved_files(&args.path, args.to.as_deref())?;

@@ -15,7 +15,7 @@ use unicode_width::UnicodeWidthStr;
 use super::plain::one_line;
 use super::terminal;
 use crate::driver::clock::now_ms;
-use crate::narrator::Line;
+use crate::public_event::PublicEvent;
 use crate::services::llm::Audience;
 
 /// The maximum number of actions that have a line of their own. More would displace the permanent
@@ -49,8 +49,8 @@ struct Shown {
 struct Flight {
     name: String,
     began_ms: i64,
-    attempt: u64,
-    /// The kind of its last host call.
+    attempt: u32,
+    /// The host function that it called last.
     call: Option<String>,
     /// How many host calls have been sent and have not returned.
     away: usize,
@@ -109,10 +109,10 @@ impl Live {
         shown.draw();
     }
 
-    /// Updates the view from a public event.
-    pub(super) fn tell(&self, line: &Line) {
+    /// Follows what happens.
+    pub(super) fn tell(&self, event: &PublicEvent) {
         if let Some(mut shown) = self.shown() {
-            shown.tell(line);
+            shown.tell(event);
             shown.draw();
         }
     }
@@ -135,42 +135,58 @@ impl Live {
 }
 
 impl Shown {
-    fn tell(&mut self, line: &Line) {
-        match line.kind {
-            "step-started" => self.step = number(line, "step").unwrap_or(self.step),
-            "plugin-instantiated" | "action-started" => {
-                // `plugin-instantiated` precedes `action-started` and lacks the attempt.
-                let name = one_line(&format!("{}.{}", line.text("role"), line.text("action")));
-                let attempt = number(line, "attempt").unwrap_or(1);
-                let flight = Flight {
-                    name,
-                    began_ms: now_ms(),
-                    attempt,
-                    call: None,
-                    away: 0,
-                };
-                self.flights.insert(line.text("role").to_owned(), flight);
+    fn tell(&mut self, event: &PublicEvent) {
+        match event {
+            PublicEvent::StepStarted { step } => self.step = *step,
+            // The event about the component comes before the one about the action.
+            PublicEvent::PluginInstantiated { role, action, .. } => {
+                self.start(role, &format!("{role}.{action}"), 1);
             }
-            "host-call-begun" | "host-call" => {
-                self.spent += line
-                    .fields
-                    .get("cost")
-                    .and_then(serde_json::Value::as_f64)
-                    .unwrap_or_default();
-                if let Some(flight) = self.flights.get_mut(line.text("role")) {
-                    flight.call = Some(line.text("call").to_owned());
-                    let came_back =
-                        line.kind == "host-call" && line.text("source") == Source::Live.name();
+            PublicEvent::ActionStarted {
+                action, attempt, ..
+            } => self.start(&action.role, &action.qualified_name(), *attempt),
+            PublicEvent::HostCallBegun { action, call, .. } => {
+                if let Some(flight) = self.flights.get_mut(&action.role) {
+                    flight.call = Some(call.name().to_owned());
+                }
+            }
+            PublicEvent::HostCall {
+                action,
+                call,
+                source,
+                cost,
+                ..
+            } => {
+                self.spent += cost;
+                if let Some(flight) = self.flights.get_mut(&action.role) {
+                    flight.call = Some(call.name().to_owned());
+                    let came_back = *source == Source::Live;
                     flight.away = flight.away.saturating_sub(came_back.into());
                 }
             }
-            "think" | "action-finished" | "action-failed" | "action-suspended"
-            | "request-opened" => {
-                self.flights.remove(line.text("role"));
+            PublicEvent::Think { role, .. } => {
+                self.flights.remove(role);
             }
-            "run-ended" => self.flights.clear(),
+            PublicEvent::ActionFinished { action, .. }
+            | PublicEvent::ActionFailed { action, .. }
+            | PublicEvent::ActionSuspended { action, .. }
+            | PublicEvent::RequestOpened { action, .. } => {
+                self.flights.remove(&action.role);
+            }
+            PublicEvent::RunEnded { .. } => self.flights.clear(),
             _ => {}
         }
+    }
+
+    fn start(&mut self, role: &str, name: &str, attempt: u32) {
+        let flight = Flight {
+            name: one_line(name),
+            began_ms: now_ms(),
+            attempt,
+            call: None,
+            away: 0,
+        };
+        self.flights.insert(role.to_owned(), flight);
     }
 
     fn draw(&self) {
@@ -226,10 +242,6 @@ pub(super) fn clock(ms: i64) -> String {
         (0, minutes, seconds) => format!("{minutes}m{seconds:02}s"),
         (hours, minutes, _) => format!("{hours}h{minutes:02}m"),
     }
-}
-
-fn number(line: &Line, field: &str) -> Option<u64> {
-    line.fields.get(field).and_then(serde_json::Value::as_u64)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use super::live::{Live, NAME};
 use super::plain::one_line;
 use super::preview;
 use super::terminal::{self, BAD, GOOD, ODD, note, painted};
-use crate::narrator::Line;
+use crate::public_event::{ActionRef, EventLine, PublicEvent};
 
 /// How much is reported.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -54,80 +54,108 @@ impl Reporter {
         }
     }
 
-    /// Reports one public event, if it concerns the operator.
-    pub(super) fn tell(&mut self, line: &Line) {
-        self.live.tell(line);
+    /// Reports one public event, if a person needs to see it.
+    pub(super) fn tell(&mut self, line: &EventLine) {
+        self.live.tell(&line.event);
         self.began_ms.get_or_insert(line.time_ms);
-        match line.kind {
-            "dead-letter" => self.dead_letter(line),
-            "message-dropped"
-            | "message-not-handed-over"
-            | "message-routed"
-            | "writes-unclaimed"
-            | "writes-forgotten" => warn_of(line),
-            _ if self.loudness == Loudness::Quiet => {}
-            _ => self.progress(line),
+        self.warn_of(&line.event);
+        if self.loudness == Loudness::Normal {
+            self.report(&line.event, line.time_ms);
         }
     }
 
-    /// Reports an event that is not a warning.
-    fn progress(&mut self, line: &Line) {
-        match line.kind {
-            "action-finished" => {
-                let output = line
-                    .fields
-                    .get("output")
-                    .and_then(|o| o.get("content"))
-                    .and_then(|c| c.as_str());
-                self.say(
-                    line,
-                    &format!("{}    ", painted(GOOD, "ok")),
-                    output.unwrap_or_default(),
-                );
+    /// Warns of an event that an operator has to know of, also if nothing else is reported.
+    fn warn_of(&mut self, event: &PublicEvent) {
+        match event {
+            PublicEvent::DeadLetter { id, to, reason } => self.dead_letter(id, to, reason),
+            PublicEvent::MessageDropped { id, from, reason } => warn(format_args!(
+                "message {id} of `{from}` was dropped: {reason}"
+            )),
+            PublicEvent::MessageNotHandedOver { id, reason } => {
+                warn(format_args!("message {id} did not get out: {reason}"));
             }
-            // An interruption is not a fault of the action, and one signal stops many.
-            "action-failed" if line.text("fault") == FaultKind::Interrupted.name() => {
-                self.say(
-                    line,
-                    &format!("{}  ", painted(ODD, "stopped")),
-                    "before it ended",
-                );
-            }
-            "action-failed" => {
-                let again = line
-                    .fields
-                    .get("retry_ms")
-                    .map(|pause| format!(", tried again after {pause} ms"));
-                let mark = format!("{}{}  ", painted(BAD, "FAILED"), again.unwrap_or_default());
-                self.say(line, &mark, line.text("message"));
-            }
-            "request-opened" => {
-                let mark = format!("{}  {}: ", painted(ODD, "asks"), line.text("request"));
-                self.say(line, &mark, line.text("question"));
-            }
-            "forked" => {
-                let (lineage, parent) = (line.text("lineage"), line.text("parent"));
-                note(format_args!(
-                    "goes on from `{parent}` as lineage `{lineage}`; what came after it stays saved"
+            PublicEvent::MessageRouted {
+                from, to, cause_by, ..
+            } if from.is_empty() && to.is_empty() && cause_by == IDEA_LABEL => {
+                warn(format_args!(
+                    "the idea reached nobody: no role watches `{IDEA_LABEL}`"
                 ));
             }
-            // Where no component was known before, as in a state that another program saved,
-            // nothing was replaced.
-            "component-changed" if !line.text("old").is_empty() => {
-                note(format_args!(
-                    "component of {}.{} was replaced",
-                    line.text("role"),
-                    line.text("action")
-                ));
+            PublicEvent::WritesUnclaimed { action, writes } => {
+                for write in writes {
+                    warn(format_args!(
+                        "{} no longer makes a write that it made before: {write}",
+                        action.qualified_name()
+                    ));
+                }
+            }
+            PublicEvent::WritesForgotten { action, writes } => {
+                for write in writes {
+                    warn(format_args!(
+                        "{} starts afresh and may make a write again that it made before: {write} (a \
+                         resume with `--calls reuse` is served the recorded response)",
+                        action.qualified_name()
+                    ));
+                }
             }
             _ => {}
         }
     }
 
-    /// Reports a dead letter. A message may have very many of them; only the first are named.
-    fn dead_letter(&mut self, line: &Line) {
+    /// Reports what an action did, and what became of the run.
+    fn report(&mut self, event: &PublicEvent, time_ms: i64) {
+        match event {
+            PublicEvent::ActionFinished { action, output, .. } => {
+                let mark = format!("{}    ", painted(GOOD, "ok"));
+                self.say(action, time_ms, &mark, &output.content);
+            }
+            // It is no fault of the action's, and one signal stops many.
+            PublicEvent::ActionFailed {
+                action,
+                fault: FaultKind::Interrupted,
+                ..
+            } => {
+                let mark = format!("{}  ", painted(ODD, "stopped"));
+                self.say(action, time_ms, &mark, "before it ended");
+            }
+            PublicEvent::ActionFailed {
+                action,
+                message,
+                retry_ms,
+                ..
+            } => {
+                let again = retry_ms.map(|pause| format!(", tried again after {pause} ms"));
+                let mark = format!("{}{}  ", painted(BAD, "FAILED"), again.unwrap_or_default());
+                self.say(action, time_ms, &mark, message);
+            }
+            PublicEvent::RequestOpened {
+                action,
+                request,
+                question,
+                ..
+            } => {
+                let mark = format!("{}  {request}: ", painted(ODD, "asks"));
+                self.say(action, time_ms, &mark, question);
+            }
+            PublicEvent::Forked {
+                lineage, parent, ..
+            } => note(format_args!(
+                "goes on from `{parent}` as lineage `{lineage}`; what came after it stays saved"
+            )),
+            // Where none was known before, as in what another program saved, nothing was replaced.
+            PublicEvent::ComponentChanged {
+                role,
+                action,
+                old: Some(_),
+                ..
+            } => note(format_args!("component of {role}.{action} was replaced")),
+            _ => {}
+        }
+    }
+
+    /// A message may be for very many that are nobody: the first of them are named.
+    fn dead_letter(&mut self, id: &str, to: &str, reason: &str) {
         const NAMED: usize = 8;
-        let (id, to, reason) = (line.text("id"), line.text("to"), line.text("reason"));
         if self.lost.0 != id {
             self.lost = (id.to_owned(), 0);
         }
@@ -145,16 +173,11 @@ impl Reporter {
         }
     }
 
-    /// Writes a line about an action or a role: a mark, and as much of a text as fits.
-    fn say(&mut self, line: &Line, mark: &str, text: &str) {
-        let step = line
-            .fields
-            .get("step")
-            .and_then(serde_json::Value::as_u64)
-            .unwrap_or_default();
-        // The clock may have been set back.
-        let seconds = (line.time_ms - self.began_ms.unwrap_or(line.time_ms)).max(0) as f64 / 1000.0;
-        let name = one_line(&name(line));
+    /// One line about one action: a mark, and as much of a text as fits.
+    fn say(&mut self, action: &ActionRef, time_ms: i64, mark: &str, text: &str) {
+        // A clock may be set back.
+        let seconds = (time_ms - self.began_ms.unwrap_or(time_ms)).max(0) as f64 / 1000.0;
+        let name = one_line(&action.qualified_name());
         self.width = self.width.max(name.width()).min(WIDEST);
         let gap = " ".repeat(self.width.saturating_sub(name.width()));
         let room = match terminal::is_live() {
@@ -164,52 +187,10 @@ impl Reporter {
             false => PREVIEW,
         };
         note(format_args!(
-            "{seconds:7.1}s  step {step:<3} {name}{gap} {mark}{}",
+            "{seconds:7.1}s  step {:<3} {name}{gap} {mark}{}",
+            action.step,
             preview(text, room)
         ));
-    }
-}
-
-/// Warns of a message that does not reach its recipients, or of writes that an attempt makes
-/// differently than before.
-fn warn_of(line: &Line) {
-    match line.kind {
-        "message-dropped" => {
-            let (id, from, reason) = (line.text("id"), line.text("from"), line.text("reason"));
-            warn(format_args!(
-                "message {id} of `{from}` was dropped: {reason}"
-            ));
-        }
-        "message-not-handed-over" => {
-            warn(format_args!(
-                "message {} did not get out: {}",
-                line.text("id"),
-                line.text("reason")
-            ));
-        }
-        "message-routed" if is_idle_idea(line) => {
-            warn(format_args!(
-                "the idea reached nobody: no role watches `{IDEA_LABEL}`"
-            ));
-        }
-        "writes-unclaimed" => {
-            for write in writes(line) {
-                warn(format_args!(
-                    "{} no longer makes a write that it made before: {write}",
-                    name(line)
-                ));
-            }
-        }
-        "writes-forgotten" => {
-            for write in writes(line) {
-                warn(format_args!(
-                    "{} starts afresh and may make a write again that it made before: {write} (a resume with \
-                     `--calls reuse` is served the recorded response)",
-                    name(line)
-                ));
-            }
-        }
-        _ => {}
     }
 }
 
@@ -218,32 +199,7 @@ fn warn(text: impl Display) {
     terminal::warn(one_line(&text.to_string()));
 }
 
-/// Returns whether the line is the idea, and no role received it.
-fn is_idle_idea(line: &Line) -> bool {
-    let reached = line.fields.get("to").and_then(serde_json::Value::as_array);
-    let nobody = reached.is_some_and(Vec::is_empty);
-    nobody && line.text("cause_by") == IDEA_LABEL && line.text("from").is_empty()
-}
-
-/// Returns `ROLE.ACTION`, or the role if the event names no action.
-fn name(line: &Line) -> String {
-    let name = [line.text("role"), line.text("action")].join(".");
-    name.trim_end_matches('.').to_owned()
-}
-
-/// Returns the writes that an event lists.
-fn writes(line: &Line) -> impl Iterator<Item = &str> {
-    let writes = line
-        .fields
-        .get("writes")
-        .and_then(serde_json::Value::as_array);
-    writes
-        .into_iter()
-        .flatten()
-        .filter_map(serde_json::Value::as_str)
-}
-
-/// Returns the index and the name of an action. The index is -1 for `think` and `answer`.
+/// The index of an action, and its name; -1 for what is no action.
 pub(super) fn place(role: &Role, work: Option<Work>) -> (i32, &str) {
     match work {
         Some(Work::Act { action, .. }) => (i32::from(action.0), &role.action(action).name),

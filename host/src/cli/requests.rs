@@ -11,7 +11,7 @@ use super::plain::{one_line, plain};
 use super::reporter::place;
 use super::{Failure, path_word, preview};
 use crate::driver::Given;
-use crate::narrator::rfc3339;
+use crate::public_event::rfc3339;
 use crate::shell::quoted;
 
 /// The maximum number of characters shown of a schema or a default.

@@ -28,7 +28,7 @@ use crate::launch::{
 };
 use crate::manifest::operator::{files as policy_files, in_force};
 use crate::manifest::{Overrides, team_in};
-use crate::narrator::Line;
+use crate::public_event::EventLine;
 use crate::services::llm::{Audience, RECORD_BEGINNING};
 use crate::store::{Replace, follow_link, link_to_last};
 
@@ -438,7 +438,7 @@ impl Words {
 }
 
 /// Receives public events.
-pub(super) type Listener = Box<dyn FnMut(&Line) + Send>;
+pub(super) type Listener = Box<dyn FnMut(&EventLine) + Send>;
 
 /// Returns a listener that writes public events to `events` and reports them to the operator.
 pub(super) fn listener(
@@ -448,7 +448,7 @@ pub(super) fn listener(
     let mut sink = events
         .map(|(path, held)| EventsSink::open(path, held))
         .transpose()?;
-    Ok(Box::new(move |line: &Line| {
+    Ok(Box::new(move |line: &EventLine| {
         if let Some(out) = &mut sink
             && let Err(error) = out.write(line)
         {

@@ -17,14 +17,14 @@ use super::spans::Spans;
 use super::{DriverError, OnLine};
 use crate::blob::Blobs;
 use crate::metrics::Metrics;
-use crate::narrator::{Narrator, count};
+use crate::public_event::{EventTranslator, count};
 use crate::store::{Durability, Record, Store, team_json};
 
 /// The stepper and the store, advanced together.
 pub struct Journal {
     stepper: Stepper,
     store: Box<dyn Store>,
-    narrator: Narrator,
+    translator: EventTranslator,
     on_line: OnLine,
     /// The durability of events that others depend on.
     durability: Durability,
@@ -49,11 +49,11 @@ impl Journal {
         next_line: u64,
         durability: Durability,
     ) -> Self {
-        let narrator = Narrator::new(stepper.env().shape.clone(), stepper.env().step);
+        let translator = EventTranslator::new(stepper.env().shape.clone(), stepper.env().step);
         Self {
             stepper,
             store,
-            narrator,
+            translator,
             on_line: OnLine::nobody(),
             durability,
             keep: None,
@@ -213,7 +213,7 @@ impl Journal {
         }
         // These events are recorded, so they are no longer staged.
         let mut recorded = std::mem::take(&mut self.staged);
-        self.on_line.tell(&recorded, &mut self.narrator);
+        self.on_line.tell(&recorded, &mut self.translator);
         let committed = |record: &Record| {
             matches!(
                 record.event,

@@ -1,12 +1,12 @@
 //! The listener that is notified of public lines after they are durable.
 
-use crate::narrator::{Line, Narrator};
+use crate::public_event::{EventLine, EventTranslator};
 use crate::store::Record;
 
 /// Receives public lines after they are durable.
 pub enum OnLine {
     /// Receives every line.
-    Each(Box<dyn FnMut(&Line) + Send>),
+    Each(Box<dyn FnMut(&EventLine) + Send>),
     /// Receives only the number of the newest line, for callers that read the lines from the store.
     Newest(Box<dyn FnMut(u64) + Send>),
 }
@@ -18,11 +18,11 @@ impl OnLine {
     }
 
     /// Notifies the listener of recorded events.
-    pub(super) fn tell(&mut self, records: &[Record], narrator: &mut Narrator) {
+    pub(super) fn tell(&mut self, records: &[Record], translator: &mut EventTranslator) {
         match self {
             Self::Each(on_line) => {
                 for record in records {
-                    let lines = narrator.tell(&record.event, record.line, record.time_ms);
+                    let lines = translator.translate(&record.event, record.line, record.time_ms);
                     debug_assert_eq!(
                         lines.len(),
                         record.lines as usize,

@@ -8,7 +8,7 @@ use strata_core::request::Answer;
 
 use super::clock::now_ms;
 use super::{DriverError, Journal};
-use crate::narrator::rfc3339;
+use crate::public_event::rfc3339;
 use crate::services::human::{self, Refusal};
 use crate::suggest::meant;
 

@@ -15,7 +15,7 @@ use tracing::field::Empty;
 use tracing::{Instrument, Span, info_span};
 
 use crate::gateway::START;
-use crate::narrator::action_name;
+use crate::public_event::action_name;
 use crate::telemetry::{SPANS, of_run};
 
 /// The open spans.

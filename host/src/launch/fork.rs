@@ -16,7 +16,7 @@ use super::resume::{Opened, Origin};
 use super::saved::{reader, saved};
 use super::{LaunchError, edit, files, saved_definition};
 use crate::driver::{DriverError, clock};
-use crate::narrator;
+use crate::public_event::{action_name, count};
 use crate::sha256::sha256;
 use crate::store::{At, Content, Directory, Durability, Record, Store, StoreError, team_json};
 use crate::trust::mark;
@@ -147,7 +147,7 @@ fn put_aside(fork: &Fork<'_>) -> Result<Forked, LaunchError> {
     let event = begin(&stepper, fork, (next_name(&lineages), edits), account)?;
     stepper.apply(&event).map_err(DriverError::from)?;
     let (line, time_ms) = (store.load(&At::Head)?.next_line, clock::now_ms());
-    let lines = narrator::count(&event);
+    let lines = count(&event);
     store.append(
         &[Record {
             line,
@@ -215,7 +215,7 @@ fn pending(stepper: &Stepper, edits: &[Edit]) -> Vec<Pending> {
     for (id, work, write) in finished {
         for edit in edits.iter().filter(|edit| edit.is_written_by(id, write)) {
             let role = team.role(id);
-            let action = format!("{}.{}", role.name, narrator::action_name(role, work));
+            let action = format!("{}.{}", role.name, action_name(role, work));
             let new = Pending {
                 action,
                 place: edit::place(team, edit),

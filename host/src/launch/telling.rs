@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 
 use super::compare::parted;
 use super::{LaunchError, holder, reader};
-use crate::narrator::{Line, Narrator};
+use crate::public_event::{EventLine, EventTranslator};
 use crate::store::{At, Holder, PIECE, Reader, StoreError};
 
 /// Tells the records of a saved team as public lines, also while it runs.
 pub struct Telling {
     path: PathBuf,
     reader: Reader,
-    narrator: Narrator,
+    translator: EventTranslator,
     /// The place of the last record that was told.
     told: u64,
 }
@@ -26,11 +26,11 @@ impl Telling {
     pub fn of(path: &Path, lineage: Option<&str>) -> Result<Self, LaunchError> {
         let mut reader = reader(path)?;
         lineage.map_or(Ok(()), |name| reader.turn_to(name))?;
-        let narrator = narrator(&reader)?;
+        let translator = event_translator(&reader)?;
         Ok(Self {
             path: path.to_owned(),
             reader,
-            narrator,
+            translator,
             told: 0,
         })
     }
@@ -62,20 +62,20 @@ impl Telling {
     }
 
     /// The next lines; none when there are no more by now.
-    pub fn more(&mut self) -> Result<Option<Vec<Line>>, StoreError> {
+    pub fn more(&mut self) -> Result<Option<Vec<EventLine>>, StoreError> {
         let (records, last) = self.reader.after(self.told, PIECE)?;
         self.told = last;
         let tell = |record: &crate::store::Record| {
-            self.narrator
-                .tell(&record.event, record.line, record.time_ms)
+            self.translator
+                .translate(&record.event, record.line, record.time_ms)
         };
         let lines = records.iter().flat_map(tell).collect();
         Ok((!records.is_empty()).then_some(lines))
     }
 }
 
-/// A narrator for all records, from the first that was not pruned.
-pub(super) fn narrator(reader: &Reader) -> Result<Narrator, StoreError> {
+/// Returns a translator for all records, from the first that was not pruned.
+pub(super) fn event_translator(reader: &Reader) -> Result<EventTranslator, StoreError> {
     let beginning = reader.beginning()?;
     // What is left before the newest gap begins where the run does.
     let step = if beginning.from == beginning.dropped {
@@ -83,5 +83,8 @@ pub(super) fn narrator(reader: &Reader) -> Result<Narrator, StoreError> {
     } else {
         0
     };
-    Ok(Narrator::new(reader.load(&At::Head)?.base.shape, step))
+    Ok(EventTranslator::new(
+        reader.load(&At::Head)?.base.shape,
+        step,
+    ))
 }

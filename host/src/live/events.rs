@@ -8,14 +8,14 @@ use futures_util::stream::{self, Stream};
 use tokio::sync::watch;
 
 use crate::launch::{LaunchError, Telling};
-use crate::narrator::Line;
+use crate::public_event::EventLine;
 use crate::store::StoreError;
 
 /// The public events of an environment, oldest first, then as they happen.
 pub struct Events {
     telling: Telling,
     /// At most a piece of what is recorded.
-    ready: VecDeque<Line>,
+    ready: VecDeque<EventLine>,
     newest: watch::Receiver<u64>,
     /// The number of the last line that was read.
     read: u64,
@@ -41,7 +41,7 @@ impl Events {
 
     /// The next event; waits for it. None once the environment is dropped, or an error has ended it: one that has stopped
     /// may be started again.
-    pub async fn next(&mut self) -> Result<Option<Line>, StoreError> {
+    pub async fn next(&mut self) -> Result<Option<EventLine>, StoreError> {
         loop {
             if let Some(line) = self.next_now()? {
                 // Who catches up holds nobody else up.
@@ -57,7 +57,7 @@ impl Events {
     }
 
     /// The next event, if it has happened already.
-    pub fn next_now(&mut self) -> Result<Option<Line>, StoreError> {
+    pub fn next_now(&mut self) -> Result<Option<EventLine>, StoreError> {
         while self.ready.is_empty() {
             let Some(lines) = self.telling.more()? else {
                 return Ok(None);
@@ -70,7 +70,7 @@ impl Events {
     }
 
     /// The same as a stream.
-    pub fn into_stream(self) -> impl Stream<Item = Result<Line, StoreError>> {
+    pub fn into_stream(self) -> impl Stream<Item = Result<EventLine, StoreError>> {
         stream::unfold(self, |mut events| async {
             events.next().await.transpose().map(|line| (line, events))
         })

@@ -7,7 +7,7 @@ use strata_core::stepper::Stepper;
 use strata_core::team::Role;
 
 use super::{RoleState, State, Text};
-use crate::narrator::action_name;
+use crate::public_event::action_name;
 
 /// The maximum number of roles shown per state.
 const MAX_ROLES: usize = 60;

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use strata_core::shape::Shape;
 use strata_core::stepper::Stepper;
 use strata_host::manifest::{Definition, Overrides};
-use strata_host::narrator::Narrator;
+use strata_host::public_event::EventTranslator;
 use strata_host::store::{At, Directory, Reader, Record, Saved, Store, StoreError};
 use strata_host::{LiveEnvironment, Start, WhenIdle};
 use tempfile::TempDir;
@@ -110,9 +110,9 @@ fn read_all(path: &Path, team: &Path) -> Result<(), StoreError> {
     }
     reader.dropped()?;
     reader.beginning()?;
-    let mut narrator = Narrator::new(reader.load(&At::Head)?.base.shape, 0);
+    let mut translator = EventTranslator::new(reader.load(&At::Head)?.base.shape, 0);
     for record in reader.records(0, usize::MAX)? {
-        narrator.tell(&record.event, record.line, record.time_ms);
+        translator.translate(&record.event, record.line, record.time_ms);
     }
     reader.spent()?;
     reader.definition()?;

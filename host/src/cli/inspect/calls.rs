@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use serde::Serialize;
+use serde_json::Value;
 use strata_core::host_call::HostCall;
 use strata_core::money::Usd;
 
@@ -9,7 +11,7 @@ use super::table::Table;
 use crate::cli::fault::answer;
 use crate::cli::{Failure, path_word, preview, shell_word, show_json, show_line};
 use crate::launch::calls;
-use crate::narrator::Line;
+use crate::public_event::{EventLine, PublicEvent, rfc3339};
 
 /// The maximum number of characters shown of a request and of a response.
 const PREVIEW: usize = 40;
@@ -20,27 +22,26 @@ pub(super) fn show(path: &Path, action: Option<&str>) -> Result<(), Failure> {
         "time", "step", "action", "call", "source", "cost", "finish", "request", "answer",
     ]);
     each(path, action, &mut |line, call| {
-        let field = |name: &str| {
-            line.fields
-                .get(name)
-                .map(ToString::to_string)
-                .unwrap_or_default()
+        let PublicEvent::HostCall {
+            action,
+            source,
+            cost,
+            what,
+            ..
+        } = &line.event
+        else {
+            return;
         };
-        let cost = line
-            .fields
-            .get("cost")
-            .and_then(serde_json::Value::as_f64)
-            .unwrap_or_default();
         let row = [
-            crate::narrator::rfc3339(line.time_ms),
-            field("step"),
-            name(line),
-            line.text("call").to_owned(),
-            line.text("source").to_owned(),
-            Usd::from_dollars(cost).to_string(),
+            rfc3339(line.time_ms),
+            action.step.to_string(),
+            action.qualified_name(),
+            call.kind.name().to_owned(),
+            source.name().to_owned(),
+            Usd::from_dollars(*cost).to_string(),
             call.finish
                 .map_or_else(|| "-".to_owned(), |finish| finish.name().to_owned()),
-            preview(line.text("what"), PREVIEW),
+            preview(what, PREVIEW),
             preview(&answer(call), PREVIEW),
         ];
         table.row(row);
@@ -59,29 +60,37 @@ pub(super) fn show(path: &Path, action: Option<&str>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints the calls as JSON, one object a line: their public events, with the field `response`.
+/// A line of `inspect --calls --json`: the public event of the call, and what came back.
+#[derive(Serialize)]
+struct CallLine<'a> {
+    #[serde(flatten)]
+    line: &'a EventLine,
+    response: Value,
+}
+
+/// Prints them as JSON, an object a line.
 pub(super) fn print_json(path: &Path, action: Option<&str>) -> Result<(), Failure> {
     each(path, action, &mut |line, call| {
-        let mut line = line.clone();
-        line.fields
-            .insert("response".to_owned(), call.response.value());
-        show_json(&line.to_json());
+        let response = call.response.value();
+        // Only maps with keys that are not strings cannot be serialised, and there are none.
+        let json = serde_json::to_string(&CallLine { line, response }).unwrap_or_default();
+        show_json(&json);
     })
 }
 
+/// Calls `show` for the calls of one action, or of all, oldest first.
 fn each(
     path: &Path,
     action: Option<&str>,
-    tell: &mut dyn FnMut(&Line, &HostCall),
+    show: &mut dyn FnMut(&EventLine, &HostCall),
 ) -> Result<(), Failure> {
     calls(path, &mut |line, call| {
-        if action.is_none_or(|action| action == name(line)) {
-            tell(line, call);
+        let PublicEvent::HostCall { action: of, .. } = &line.event else {
+            return;
+        };
+        if action.is_none_or(|action| action == of.qualified_name()) {
+            show(line, call);
         }
     })
     .map_err(Failure::from)
-}
-
-fn name(line: &Line) -> String {
-    format!("{}.{}", line.text("role"), line.text("action"))
 }

@@ -12,7 +12,7 @@ use super::super::room::{Kept, Text};
 use super::super::{Attempt, Call, End, Fault, ModelSpending, Outcomes};
 use super::{MAX_ATTEMPTS, MAX_RARE, SHORT_CHARS, TEXT_CHARS};
 use crate::gateway::START;
-use crate::narrator::{action_name, rfc3339};
+use crate::public_event::{action_name, rfc3339};
 use crate::services::{http, llm};
 
 /// The maximum number of lines shown of a stack or a log.

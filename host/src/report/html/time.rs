@@ -2,7 +2,7 @@
 
 use strata_core::money::Usd;
 
-use crate::narrator::rfc3339;
+use crate::public_event::rfc3339;
 
 /// How many characters are shown of a time of day: `23:03:14`, or `23:03:14.120`.
 const CLOCK: usize = 8;

@@ -206,7 +206,7 @@ fn draw_marks(page: &mut Page, marks: &[&Mark], scale: &Scale, high: f64) {
         page.put(format_args!(
             "<g class=\"mark {class}\"><title>{} at {}</title><path d=\"M{x:.1} {}V{:.1}\"/>",
             esc(&mark.text),
-            crate::narrator::rfc3339(mark.time_ms),
+            crate::public_event::rfc3339(mark.time_ms),
             HEAD - 4.0,
             high - FOOT + 4.0
         ));

@@ -12,7 +12,7 @@ use super::layout::{self, Document};
 use super::messages::Messages;
 use super::names::place_of;
 use super::place::Place;
-use crate::narrator::rfc3339;
+use crate::public_event::rfc3339;
 
 /// All that is open.
 pub(super) fn write<'a>(team: &'a Team, env: &'a Environment) -> Vec<layout::Request<'a>> {

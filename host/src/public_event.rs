@@ -1,0 +1,477 @@
+//! Public events: what `--events`, the command `events` and embedders see of a run, one JSON object
+//! a line.
+//!
+//! [`PublicEvent`] is their only description. Its serialised form is the line; its documentation is
+//! the reference page `events.md` and the JSON Schema. Which public events a recorded event becomes
+//! is decided in `translate`.
+
+mod translate;
+
+use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+use strata_core::event::{HostCallKind, Source, Status};
+use strata_core::fault::{FaultCause, FaultKind};
+use strata_core::host_call::Finish;
+use strata_core::team::Task;
+
+pub use translate::{EventTranslator, action_name, count, is_routed};
+
+/// One line of a run's public events.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct EventLine {
+    /// The number of the line. Lines are counted from 1, over all runs on a storage.
+    pub n: u64,
+    /// When the event was recorded, in UTC (RFC 3339, milliseconds).
+    #[serde(rename = "time", serialize_with = "serialize_time")]
+    #[schemars(with = "String")]
+    pub time_ms: i64,
+    /// What happened.
+    #[serde(flatten)]
+    pub event: PublicEvent,
+}
+
+impl EventLine {
+    /// Returns the line as JSON, without a newline. `n`, `time` and `kind` come first.
+    pub fn to_json(&self) -> String {
+        // Only maps with keys that are not strings cannot be serialised, and there are none.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+/// The action that an event is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ActionRef {
+    /// the step, counted from 0
+    pub step: u64,
+    /// the role
+    pub role: String,
+    /// the index of the action in its role, counted from 0; -1 for a choice and for a person's answer
+    pub index: i32,
+    /// the name of the action; `think` for a choice, `answer` for a person's answer
+    pub action: String,
+}
+
+impl ActionRef {
+    /// Returns `ROLE.ACTION`.
+    pub fn qualified_name(&self) -> String {
+        format!("{}.{}", self.role, self.action)
+    }
+}
+
+/// Something that happened in a run.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum PublicEvent {
+    /// A team begins.
+    RunStarted {
+        /// the id of the run
+        run: String,
+        /// what the team is asked to do
+        idea: String,
+    },
+    /// A saved team continues.
+    RunResumed {
+        /// the checkpoint from which it continues; null if there is none yet
+        checkpoint: Option<String>,
+        /// the step, counted from 0
+        step: u64,
+    },
+    /// A new lineage begins.
+    Forked {
+        /// the name of the lineage
+        lineage: String,
+        /// its first checkpoint
+        checkpoint: String,
+        /// the checkpoint from which it branches off
+        parent: String,
+    },
+    /// A component was replaced by another one.
+    ComponentChanged {
+        /// the role
+        role: String,
+        /// the name of the action; `think` for the component that chooses
+        action: String,
+        /// the SHA-256 of the component before; null if there was none
+        old: Option<String>,
+        /// the SHA-256 of the component now
+        new: String,
+    },
+    /// A step begins.
+    StepStarted {
+        /// the step, counted from 0
+        step: u64,
+    },
+    /// A message is delivered to its recipients.
+    MessageRouted {
+        /// the id of the message
+        id: String,
+        /// the role that sent it; empty for a message from outside
+        from: String,
+        /// the recipients: roles, then joins
+        to: Vec<String>,
+        /// its label
+        cause_by: String,
+        /// names outside of the team to which it goes
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        outside: Vec<String>,
+    },
+    /// A message is delivered to nobody: no route's condition holds, or the next leg of its itinerary
+    /// names nobody.
+    MessageDropped {
+        /// the id of the message
+        id: String,
+        /// the role that sent it
+        from: String,
+        /// why
+        reason: String,
+    },
+    /// A message is addressed to a name that the team does not have.
+    DeadLetter {
+        /// the id of the message
+        id: String,
+        /// the name
+        to: String,
+        /// why
+        reason: String,
+    },
+    /// A message was delivered outside of the team.
+    MessageHandedOver {
+        /// the id of the message
+        id: String,
+    },
+    /// A message could not be delivered outside of the team.
+    MessageNotHandedOver {
+        /// the id of the message
+        id: String,
+        /// why
+        reason: String,
+    },
+    /// A message waits in a join.
+    JoinBuffered {
+        /// the join
+        join: String,
+        /// the role that sent it
+        from: String,
+        /// the id of the message
+        id: String,
+    },
+    /// A join releases the messages that it holds.
+    JoinReleased {
+        /// the join
+        join: String,
+        /// the ids of the messages
+        messages: Vec<String>,
+        /// the recipients: roles, then joins
+        to: Vec<String>,
+    },
+    /// A component is instantiated for one attempt.
+    PluginInstantiated {
+        /// the role
+        role: String,
+        /// the index of the action in its role, counted from 0; -1 for a choice
+        index: i32,
+        /// the name of the action; `think` for a choice
+        action: String,
+        /// the SHA-256 of the component
+        digest: String,
+    },
+    /// A role has chosen what to do next.
+    Think {
+        /// the role
+        role: String,
+        /// the index of the chosen action; -1 ends the activation
+        choice: i32,
+    },
+    /// An attempt begins.
+    ActionStarted {
+        #[serde(flatten)]
+        #[allow(missing_docs, reason = "its fields are documented")]
+        action: ActionRef,
+        /// the number of the attempt, counted from 1 over all resumes
+        attempt: u32,
+        /// the SHA-256 of the component; null if the host itself does the work
+        digest: Option<String>,
+    },
+    /// An attempt begins without the recorded calls of earlier ones, so that writes may be repeated.
+    WritesForgotten {
+        #[serde(flatten)]
+        #[allow(missing_docs, reason = "its fields are documented")]
+        action: ActionRef,
+        /// the writes, as `METHOD URL`
+        writes: Vec<String>,
+    },
+    /// A write over HTTP is about to be sent.
+    HostCallBegun {
+        #[serde(flatten)]
+        #[allow(missing_docs, reason = "its fields are documented")]
+        action: ActionRef,
+        /// what is called: `http`
+        #[serde(serialize_with = "serialize_call")]
+        #[schemars(with = "String")]
+        call: HostCallKind,
+        /// the request in a few words
+        what: String,
+    },
+    /// A call of the host has returned.
+    HostCall {
+        #[serde(flatten)]
+        #[allow(missing_docs, reason = "its fields are documented")]
+        action: ActionRef,
+        /// what was called: `llm`, `http`, `human`, `clock`, `random`
+        #[serde(serialize_with = "serialize_call")]
+        #[schemars(with = "String")]
+        call: HostCallKind,
+        /// `live`, or `recorded` if the recorded answer of an earlier attempt was used
+        #[serde(serialize_with = "serialize_source")]
+        #[schemars(with = "String")]
+        source: Source,
+        /// the cost in USD; 0 for a recorded answer
+        cost: f64,
+        /// the request in one line
+        what: String,
+        /// how a model's reply ended: `stop`, `length` (it was truncated), `tool-calls`, `refusal`
+        /// (also if it was filtered), `other`
+        #[serde(
+            skip_serializing_if = "Option::is_none",
+            serialize_with = "serialize_finish"
+        )]
+        #[schemars(with = "Option<String>")]
+        finish: Option<Finish>,
+    },
+    /// An attempt did not repeat writes that are recorded.
+    WritesUnclaimed {
+        #[serde(flatten)]
+        #[allow(missing_docs, reason = "its fields are documented")]
+        action: ActionRef,
+        /// the writes, as `METHOD URL`
+        writes: Vec<String>,
+    },
+    /// The operator has decided about a write whose result is unknown.
+    DoubtSettled {
+        #[serde(flatten)]
+        #[allow(missing_docs, reason = "its fields are documented")]
+        action: ActionRef,
+        /// the request in a few words
+        what: String,
+        /// `redo` or `answered`
+        verdict: &'static str,
+    },
+    /// A person is asked.
+    RequestOpened {
+        #[serde(flatten)]
+        #[allow(missing_docs, reason = "its fields are documented")]
+        action: ActionRef,
+        /// the id of the request
+        request: String,
+        /// the question
+        question: String,
+        /// the JSON Schema of the answer
+        #[serde(skip_serializing_if = "Option::is_none")]
+        schema: Option<Value>,
+        /// the possible answers
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        choices: Vec<String>,
+        /// the answer that is taken when the time is over
+        #[serde(skip_serializing_if = "Option::is_none")]
+        default: Option<Value>,
+        /// when that is
+        #[serde(skip_serializing_if = "Option::is_none")]
+        expires: Option<String>,
+    },
+    /// A request has its answer.
+    RequestAnswered {
+        /// the role that asked
+        role: String,
+        /// the id of the request
+        request: String,
+        /// who answered: `person`; `default` or `nobody` if the time is over
+        by: &'static str,
+        /// the checkpoint that includes the answer
+        checkpoint: String,
+        /// the answer
+        #[serde(skip_serializing_if = "Option::is_none")]
+        answer: Option<Value>,
+    },
+    /// An attempt ended because no budget is left for a call. It is repeated when there is.
+    ActionSuspended {
+        #[serde(flatten)]
+        #[allow(missing_docs, reason = "its fields are documented")]
+        action: ActionRef,
+        /// the number of the attempt, counted from 1 over all resumes
+        attempt: u32,
+        /// `out-of-budget`
+        reason: &'static str,
+    },
+    /// An action has a result, which is durable.
+    ActionFinished {
+        #[serde(flatten)]
+        #[allow(missing_docs, reason = "its fields are documented")]
+        action: ActionRef,
+        /// the number of the attempt, counted from 1 over all resumes
+        attempt: u32,
+        /// the SHA-256 of the component; null if the host itself does the work
+        digest: Option<String>,
+        /// the result: `content`, `data`, `to`; `tasks` of a plan
+        output: ActionOutput,
+    },
+    /// An attempt failed.
+    ActionFailed {
+        #[serde(flatten)]
+        #[allow(missing_docs, reason = "its fields are documented")]
+        action: ActionRef,
+        /// the number of the attempt, counted from 1 over all resumes
+        attempt: u32,
+        /// the kind of the fault
+        #[serde(serialize_with = "serialize_fault")]
+        #[schemars(with = "String")]
+        fault: FaultKind,
+        /// why it failed, as far as the host knows; `declared` if the action itself reported the
+        /// failure
+        #[serde(serialize_with = "serialize_cause")]
+        #[schemars(with = "String")]
+        cause: FaultCause,
+        /// what was attempted, and why it failed
+        message: String,
+        /// the SHA-256 of the component; null if the host itself does the work
+        digest: Option<String>,
+        /// the guest's stack, innermost frame first
+        backtrace: Vec<String>,
+        /// the pause in milliseconds after which it is tried again without a resume
+        #[serde(skip_serializing_if = "Option::is_none")]
+        retry_ms: Option<u32>,
+    },
+    /// A saved result is used instead of running the action.
+    ActionReplayed {
+        #[serde(flatten)]
+        #[allow(missing_docs, reason = "its fields are documented")]
+        action: ActionRef,
+    },
+    /// An action has written files, together with its result.
+    FilesWritten {
+        #[serde(flatten)]
+        #[allow(missing_docs, reason = "its fields are documented")]
+        action: ActionRef,
+        /// the files, each with `path`, `change` (`written`, `made`, `removed`), `bytes` and `digest`
+        files: Vec<WrittenFile>,
+    },
+    /// A file that somebody else put where an action wrote is kept under another name.
+    FileKept {
+        /// the path that the action wrote
+        path: String,
+        /// the path of the other file now
+        kept: String,
+    },
+    /// The results of a step take effect.
+    StepCommitted {
+        /// the step, counted from 0
+        step: u64,
+        /// the checkpoint
+        checkpoint: String,
+        /// the checkpoint before it; for the first step of a lineage the one from which the lineage
+        /// branches off; null if there is none
+        parent: Option<String>,
+    },
+    /// The run ends.
+    RunEnded {
+        /// how it ended
+        #[serde(serialize_with = "serialize_status")]
+        #[schemars(with = "String")]
+        status: Status,
+        /// the checkpoint that it leaves
+        #[serde(skip_serializing_if = "Option::is_none")]
+        checkpoint: Option<String>,
+    },
+}
+
+/// The result of an action.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ActionOutput {
+    /// the text
+    pub content: String,
+    /// structured content
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<Value>,
+    /// the recipients that the action named
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub to: Vec<String>,
+    /// the tasks of a plan, each with `text` and `action`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Vec<Value>>")]
+    pub tasks: Option<Vec<Task>>,
+}
+
+/// A change of one file.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct WrittenFile {
+    /// the path, relative to the granted directory
+    pub path: String,
+    /// what happened to it
+    #[serde(flatten)]
+    pub change: WrittenContent,
+}
+
+/// What happened to a file.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(tag = "change", rename_all = "kebab-case")]
+pub enum WrittenContent {
+    /// The file or directory was removed.
+    Removed,
+    /// A directory was made.
+    Made,
+    /// The file was written.
+    Written {
+        /// its size in bytes
+        bytes: u64,
+        /// the SHA-256 of its content
+        digest: String,
+    },
+}
+
+/// Returns the JSON Schema of an [`EventLine`].
+pub fn json_schema() -> Value {
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    SchemaGenerator::new(settings)
+        .into_root_schema_for::<EventLine>()
+        .to_value()
+}
+
+/// Formats a time in milliseconds since 1970 as RFC 3339, in UTC.
+pub fn rfc3339(time_ms: i64) -> String {
+    jiff::Timestamp::from_millisecond(time_ms)
+        .map_or_else(|_| time_ms.to_string(), |time| format!("{time:.3}"))
+}
+
+fn serialize_time<S: Serializer>(time_ms: &i64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&rfc3339(*time_ms))
+}
+
+fn serialize_call<S: Serializer>(call: &HostCallKind, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(call.name())
+}
+
+fn serialize_source<S: Serializer>(source: &Source, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(source.name())
+}
+
+fn serialize_finish<S: Serializer>(
+    finish: &Option<Finish>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    finish.map(Finish::name).serialize(serializer)
+}
+
+fn serialize_fault<S: Serializer>(fault: &FaultKind, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(fault.name())
+}
+
+fn serialize_cause<S: Serializer>(cause: &FaultCause, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(cause.name())
+}
+
+fn serialize_status<S: Serializer>(status: &Status, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(status.name())
+}
+
+#[cfg(test)]
+mod tests;
