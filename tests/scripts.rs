@@ -448,8 +448,11 @@ fn a_script_has_the_limits_of_its_action() {
             failed.stderr
         );
         if fault.starts_with("cpu") {
-            let line = format!("    greedy.{ending}:1: a loop, perhaps this one: while");
-            assert!(failed.stderr.contains(&line), "`{line}`: {}", failed.stderr);
+            let line = match ending {
+                "js" => "    greedy.js:1: a loop, perhaps this one: while",
+                _ => "    greedy.py:2, the last line to run for the first time: pass",
+            };
+            assert!(failed.stderr.contains(line), "`{line}`: {}", failed.stderr);
             assert!(
                 !failed.stderr.contains("wasm"),
                 "no frames of the interpreter: {}",
@@ -457,6 +460,55 @@ fn a_script_has_the_limits_of_its_action() {
             );
         }
     }
+}
+
+#[test]
+fn a_script_in_python_that_never_ends_shows_where_it_was() {
+    let place = team("work.py");
+    let text = fs::read_to_string(place.path("team.toml")).unwrap();
+    let limits = "[role.action.limits]\ncpu = \"2s\"\n";
+    place.write("team.toml", format!("{text}{limits}"));
+    let deep = "import sys\nsys.setrecursionlimit(10 ** 9)\n";
+    let cases = [
+        // The second loop; the first one ends.
+        (
+            "def first(n):\n    while n > 0:\n        n -= 1\n\nfirst(9)\nwhile True:\n    first(9)\n".into(),
+            "work.py:7, the last line to run for the first time: first(9)",
+        ),
+        (
+            "import re\nx = 1\nre.match('(a+)+$', 'a' * 40 + 'b')\n".into(),
+            "work.py:3, the last line to run for the first time: re.match(",
+        ),
+        (
+            "while_ = 'while True: pass'\nexec(while_)\n".into(),
+            "work.py:2, the last line to run for the first time: exec(while_)",
+        ),
+        (
+            format!("{deep}def f(x):\n    return f(x + 1)\nf(1)\n"),
+            "work.py:4, the last line to run for the first time: return f(x + 1)",
+        ),
+        (
+            format!("{deep}class A:\n    def __repr__(self):\n        return repr([self])\nrepr(A())\n"),
+            "work.py:5, the last line to run for the first time: return repr([self])",
+        ),
+    ];
+    let run = || {
+        place
+            .host(&["run", "team.toml", "--storage", "store", "--force"])
+            .expect(3)
+    };
+    for (script, expected) in cases {
+        place.write("work.py", &script);
+        let stderr = run().stderr;
+        assert!(stderr.contains(expected), "`{expected}`: {stderr}");
+    }
+    // One that was in a message has no file: the number of its line is shown.
+    place.write("work.py", "return '1\\nwhile True: pass'");
+    let newest = "[[role.action]]\nname = \"Run\"\nscript = \"<newest>.py\"\n";
+    place.write("team.toml", format!("{text}{newest}{limits}"));
+    let stderr = run().stderr;
+    let expected = "<newest>.py:2, the last line to run for the first time\n";
+    assert!(stderr.contains(expected), "{stderr}");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 """The action that scripts run in. Its config is the host's: `{script, config}`, where `script` is `{name, text}`, or null
 if the script is in the newest message, and `config` is what the team file says.
 
-What a script may look like, and how it becomes an action, is in `script`; what it may import, in `library`.
+What a script may look like, and how it becomes an action, is in `script`; what it may import, in `library`; which of its lines run, in
+`lines`.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ import dataclasses
 from typing import Any
 
 import library
+import lines
 from script import load
 from strata_action import Context, Failure, Output, Situation, Task, action, faults, planner, thinker
 from strata_action.exports import Export
 from strata_action.llm import Reply
 
 faults.hide(__file__)
+faults.hide(lines.__file__)
 
 
 def opened(kind: str, cx: Any) -> tuple[Export, Any]:
@@ -23,7 +26,7 @@ def opened(kind: str, cx: Any) -> tuple[Export, Any]:
     config = cx.config["config"]
     name, text = (cx.config["script"] or written(cx)).values()
     cx = dataclasses.replace(cx, config=config)
-    export = load(name, text, cx).get(kind)
+    export = load(name, text, cx, lines.report).get(kind)
     if export is None:
         raise Failure(f"the script `{name}` marks no function with `@{kind}`")
     return export, dataclasses.replace(cx, config=export.config(config))

@@ -8,7 +8,8 @@ from __future__ import annotations
 import ast
 import linecache
 import sys
-from types import ModuleType
+from collections.abc import Callable
+from types import CodeType, ModuleType
 from typing import Any
 
 from strata_action import Failure, exports, faults
@@ -25,13 +26,16 @@ class Returned(BaseException):
     """A script's return. No script catches it that catches exceptions only."""
 
 
-def load(name: str, text: str, cx: Any) -> dict[str, exports.Export]:
-    """What a script can do, by what its functions are marked as. `name` is what tracebacks call its file."""
+def load(name: str, text: str, cx: Any, watch: Callable[[CodeType], None] | None = None) -> dict[str, exports.Export]:
+    """What a script can do, by what its functions are marked as. `name` is what tracebacks call its file. `watch` is given
+    the script's code before it runs."""
     # A byte order mark before the script is no part of it.
     text = text.removeprefix("\ufeff")
     # Tracebacks show lines of it, and there is no file to read them from.
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     code = compile(translated(text, name), name, "exec", dont_inherit=True)
+    if watch is not None:
+        watch(code)
     module = sys.modules[MODULE] = ModuleType(MODULE)
     module.__dict__.update({"__file__": name, "cx": cx, ENDS: Returned})
     exports.registered.clear()

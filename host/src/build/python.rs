@@ -14,6 +14,7 @@ use environment::Environment;
 use project::Project;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// The module that the component is made from. It connects the author's module to the SDK.
 const ENTRY: &str = "strata_entry";
@@ -22,8 +23,33 @@ const ENTRY: &str = "strata_entry";
 /// directory in the search path.
 const OWN: [&str; 2] = ["\"/1/", "\"/2/"];
 
+/// The interface that an interpreter imports beside those of every action, and the world that
+/// contains all of them.
+const INTERPRETER_WIT: &str = "script.wit";
+const INTERPRETER_WORLD: &str = "strata:interpreter/interpreter";
+
+/// What a directory contains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Action,
+    Interpreter,
+}
+
 /// Builds the action in `dir`.
 pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildError> {
+    build_source(Source::Action, dir, report)
+}
+
+/// Builds the interpreter of scripts in `dir`.
+pub fn build_interpreter(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildError> {
+    build_source(Source::Interpreter, dir, report)
+}
+
+fn build_source(
+    source: Source,
+    dir: &Path,
+    report: &mut dyn FnMut(&str),
+) -> Result<Built, BuildError> {
     let project = Project::read(dir)?;
     let place = Place::of(dir, &project.name)?;
     let fingerprint = fingerprint(
@@ -42,14 +68,25 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
     }
     let environment = Environment::ready(dir, &project, &fingerprint, report)?;
     report(&format!("building {}", project.name));
-    componentize(dir, &project, &environment, &place.unfinished())?;
+    let mut command = environment.componentize();
+    command.arg("--wit-path").arg(sdk::WIT.unpack()?);
+    match source {
+        Source::Action => command.args(["--world", project.world()]),
+        Source::Interpreter => command
+            .arg("--wit-path")
+            .arg(dir.join(INTERPRETER_WIT))
+            .args(["--world", INTERPRETER_WORLD]),
+    };
+    componentize(command, dir, &project, &environment, &place.unfinished())?;
     Ok(Built {
         component: place.keep(&fingerprint, &[])?,
         fresh: false,
     })
 }
 
+/// Runs componentize-py, which has been told the world of the component.
 fn componentize(
+    mut command: Command,
     dir: &Path,
     project: &Project,
     environment: &Environment,
@@ -61,14 +98,9 @@ fn componentize(
     })?;
     let path = entry.path().join(ENTRY).with_extension("py");
     at(&path, fs::write(&path, project.entry()))?;
-    let (wit, sdk) = (sdk::WIT.unpack()?, PYTHON.unpack()?);
+    let sdk = PYTHON.unpack()?;
 
-    let mut command = environment.componentize();
-    command
-        .current_dir(entry.path())
-        .arg("--wit-path")
-        .arg(wit)
-        .args(["--world", project.world(), "componentize"]);
+    command.current_dir(entry.path()).arg("componentize");
     // The order determines how paths begin in tracebacks; see `plain`.
     let paths: [Option<PathBuf>; 4] = [
         Some(dir.into()),

@@ -48,7 +48,7 @@ const LANGUAGES: [Language; 2] = [
         endings: &["py"],
         sdk: PYTHON,
         parts: &[WIT, PYTHON],
-        build: python::build,
+        build: python::build_interpreter,
     },
 ];
 

@@ -9,7 +9,7 @@ use strata_core::message::Draft;
 use wasmtime::Store;
 
 use super::bindings::{thinker, types};
-use super::component::Ready;
+use super::component::{Ready, ScriptFile};
 use super::ctx::Ctx;
 use super::{Call, Ended, Entry, Returned, Usage, Value, convert, fault, plain};
 use crate::blob::Blobs;
@@ -23,8 +23,14 @@ pub(super) type Run = (Result<types::Output, types::Failure>,);
 pub(super) type Plan = (Result<Vec<types::Task>, types::Failure>,);
 pub(super) type Choose = (Result<i32, types::Failure>,);
 
-/// Runs an attempt. It ends within its limits whatever the guest does.
-pub(super) async fn run(ready: &Ready, call: Call, gateway: Gateway) -> Ended {
+/// Runs an attempt. It ends within its limits whatever the guest does. `script` is what the
+/// component interprets, if it is an interpreter.
+pub(super) async fn run(
+    ready: &Ready,
+    script: Option<&ScriptFile>,
+    call: Call,
+    gateway: Gateway,
+) -> Ended {
     let mut ctx = Ctx::new(&call, gateway);
     if ready.uses_wasi() {
         match tokio::time::timeout_at(ctx.meter.deadline(), ctx.capabilities.files.stage()).await {
@@ -67,7 +73,11 @@ pub(super) async fn run(ready: &Ready, call: Call, gateway: Gateway) -> Ended {
         Ok(result) => finished(result, &call, ctx).await,
     };
     ctx.capabilities.files.let_go().await;
-    ended(result, ctx)
+    let mut ended = ended(result, ctx);
+    if let (Some(script), Err(fault)) = (script, &mut ended.result) {
+        script.locate(fault, ctx.script_line);
+    }
+    ended
 }
 
 /// Builds the result of the attempt.

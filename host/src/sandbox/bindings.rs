@@ -1,9 +1,21 @@
-//! The code that is generated from the WIT package.
+//! The code that is generated from the WIT packages.
 
 pub(super) use generated::exports::strata::action::{handler, thinker};
 pub(super) use generated::strata::action::{
     clock, env, environment, files, http, human, llm, log, memory, random, secrets, state, types,
 };
+
+pub(super) use interpreter::strata::interpreter::script;
+
+mod interpreter {
+    #![allow(missing_docs, reason = "generated; the WIT is its documentation")]
+
+    wasmtime::component::bindgen!({
+        path: ["../wit", "../guest-sdk/python/interpreter/script.wit"],
+        world: "strata:interpreter/script-host",
+        imports: { default: trappable },
+    });
+}
 
 mod generated {
     #![allow(missing_docs, reason = "generated; the WIT is its documentation")]

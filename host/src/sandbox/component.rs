@@ -338,11 +338,7 @@ impl Sandbox for WasmSandbox {
         Box::pin(async move {
             // Waiting for a slot does not count against the guest's time.
             let _slot = inner.slots.acquire().await;
-            let mut ended = attempt::run(&component.ready, call, gateway).await;
-            if let (Some(script), Err(fault)) = (&component.script, &mut ended.result) {
-                script.locate(fault);
-            }
-            ended
+            attempt::run(&component.ready, component.script.as_ref(), call, gateway).await
         })
     }
 }

@@ -12,7 +12,7 @@ use strata_core::environment::scope::Write;
 use strata_core::fault::{FaultCause, Grant};
 use strata_core::message::Draft;
 
-use super::bindings::{clock, environment, log, memory, random, types};
+use super::bindings::{clock, environment, log, memory, random, script, types};
 use super::capability::Capabilities;
 use super::capability::wasi::{Wasi, WasiSetup};
 use super::limits::memory::Memory;
@@ -67,6 +67,8 @@ pub(super) struct Ctx {
     places: HashMap<(String, String), scopes::Place>,
     /// The debug information for the backtraces of its faults.
     pub(super) sources: Arc<Sources>,
+    /// The line that an interpreter reported last, counted from 1.
+    pub(super) script_line: Option<u32>,
 }
 
 impl Ctx {
@@ -112,6 +114,7 @@ impl Ctx {
             known_scopes: BTreeSet::new(),
             places: HashMap::new(),
             sources: Arc::default(),
+            script_line: None,
         }
     }
 
@@ -348,6 +351,14 @@ impl log::Host for Ctx {
             log::Level::Error => Level::Error,
         };
         self.log().write(level, &message);
+        Ok(())
+    }
+}
+
+impl script::Host for Ctx {
+    // Neither counted nor recorded: it costs the host an assignment, and changes nothing but the text of a fault.
+    fn line_reached(&mut self, line: u32) -> wasmtime::Result<()> {
+        self.script_line = Some(line);
         Ok(())
     }
 }

@@ -205,6 +205,7 @@ pub(super) fn of_imports(component: &Component, error: &wasmtime::Error) -> Load
         Some((interface, version)) if interface.starts_with(PACKAGE) => {
             OWN.contains(&&interface[PACKAGE.len()..]) && version.starts_with("0.1.")
         }
+        Some((INTERPRETER, version)) => version.starts_with("0.1."),
         Some((interface, version)) => {
             WASI.iter().any(|package| interface.starts_with(package)) && version.starts_with("0.2.")
         }
@@ -235,6 +236,8 @@ const OWN: [&str; 13] = [
     "state",
     "types",
 ];
+/// The interface that interpreters of scripts import in addition.
+const INTERPRETER: &str = "strata:interpreter/script";
 /// The packages of WASI 0.2 that the host provides.
 const WASI: [&str; 6] = [
     "wasi:cli/",

@@ -9,7 +9,8 @@ use wasmtime::{Engine, Store};
 
 use super::{Exports, LoadError, problem};
 use crate::sandbox::bindings::{
-    clock, env, environment, files, http, human, llm, log, memory, random, secrets, state, types,
+    clock, env, environment, files, http, human, llm, log, memory, random, script, secrets, state,
+    types,
 };
 use crate::sandbox::capability;
 use crate::sandbox::ctx::Ctx;
@@ -192,6 +193,8 @@ fn linker(engine: &Engine, wasi: Wasi) -> wasmtime::Result<Linker<Ctx>> {
     http::add_to_linker::<Ctx, Own>(&mut linker, own)?;
     secrets::add_to_linker::<Ctx, Own>(&mut linker, own)?;
     env::add_to_linker::<Ctx, Own>(&mut linker, own)?;
+    // What the interpreters of scripts that ship with this program import beside these.
+    script::add_to_linker::<Ctx, Own>(&mut linker, own)?;
     if wasi == Wasi::Imported {
         capability::wasi::add_to_linker(&mut linker)?;
     }

@@ -109,16 +109,22 @@ impl ScriptFile {
         said.join(" ").trim().to_owned()
     }
 
-    /// Replaces the interpreter's frames in a fault, which say nothing about the script. The host
-    /// does not know the script's position. If the script computed for too long, it was in a loop
-    /// or recursed, so its loops are listed.
-    pub(super) fn locate(&self, fault: &mut Fault) {
-        if fault.backtrace.is_empty() {
+    /// Replaces the interpreter's frames in a fault, which say nothing about the script, with the
+    /// line that the interpreter reported last. The interpreter of JavaScript reports none: if such
+    /// a script computed for too long, it was in a loop or recursed, so its loops are listed. A
+    /// fault that the script declared itself is not changed.
+    pub(in crate::sandbox) fn locate(&self, fault: &mut Fault, line: Option<u32>) {
+        let is_too_long = matches!(
+            fault.cause,
+            FaultCause::CpuLimit | FaultCause::FuelLimit | FaultCause::TimeLimit
+        );
+        if fault.backtrace.is_empty() && !is_too_long {
             return;
         }
-        fault.backtrace = match fault.cause {
-            FaultCause::CpuLimit | FaultCause::FuelLimit | FaultCause::TimeLimit => self.loops(),
-            _ => Vec::new(),
+        fault.backtrace = match line {
+            Some(line) => vec![self.reached(line)],
+            None if is_too_long => self.loops(),
+            None => Vec::new(),
         };
         if fault.backtrace.is_empty() {
             fault.backtrace.push(format!(
@@ -126,6 +132,21 @@ impl ScriptFile {
                 self.name
             ));
         }
+    }
+
+    /// Describes the last line that ran for the first time.
+    fn reached(&self, line: u32) -> String {
+        let text = self.text.as_deref().unwrap_or_default();
+        let index = usize::try_from(line).unwrap_or_default().wrapping_sub(1);
+        let shown = text.lines().nth(index).map(str::trim).unwrap_or_default();
+        let shown = match shown {
+            "" => String::new(),
+            shown => format!(": {}", excerpt(shown, LINE_CHARS)),
+        };
+        format!(
+            "{}:{line}, the last line to run for the first time{shown}",
+            self.name
+        )
     }
 
     /// Lists the lines of the script in which a loop starts.
@@ -192,25 +213,41 @@ mod tests {
     #[test]
     fn a_fault_shows_lines_of_the_script_and_no_frames_of_its_interpreter() {
         use strata_core::fault::FaultKind;
-        let check = |text: &str, cause: FaultCause, expected: &[&str]| {
+        let check = |text: &str, line: Option<u32>, cause: FaultCause, expected: &[&str]| {
             let frames = vec!["PyEval_EvalFrame".to_owned()];
             let mut fault = Fault {
                 backtrace: frames,
                 ..Fault::new(FaultKind::Cpu, "")
             }
             .caused_by(cause);
-            script(text).locate(&mut fault);
+            script(text).locate(&mut fault, line);
             assert_eq!(fault.backtrace, expected, "{text}");
         };
         let unknown = "a.js (a script; the interpreter does not say at which line)";
         let found = "a.js:3: a loop, perhaps this one: while (true) {}";
         check(
             "// for all\nlet format = 1;\n  while (true) {}\n",
+            None,
             FaultCause::CpuLimit,
             &[found],
         );
-        check("while (true) {}", FaultCause::Unspecified, &[unknown]);
-        check("f()", FaultCause::FuelLimit, &[unknown]);
+        check("while (true) {}", None, FaultCause::Unspecified, &[unknown]);
+        check("f()", None, FaultCause::FuelLimit, &[unknown]);
+        let reached = "a.js:2, the last line to run for the first time";
+        let shown = format!("{reached}: f()");
+        for cause in [FaultCause::CpuLimit, FaultCause::Unspecified] {
+            check("while (0) {}\n  f()\n", Some(2), cause, &[&shown]);
+            check("", Some(2), cause, &[reached]);
+        }
+    }
+
+    #[test]
+    fn a_fault_that_a_script_declares_is_left_as_it_is() {
+        use strata_core::fault::FaultKind;
+        let declared = Fault::new(FaultKind::Error, "no").caused_by(FaultCause::Declared);
+        let mut fault = declared.clone();
+        script("f()").locate(&mut fault, Some(1));
+        assert_eq!(fault, declared);
     }
 
     #[test]
