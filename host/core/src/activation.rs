@@ -1,4 +1,5 @@
-//! An activation: a role at work on the mail it took. Where it stands, and what it does next.
+//! Activations: a role working on the mail it took. How far it has come, and which call it makes
+//! next.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -16,125 +17,129 @@ use crate::id::ActionId;
 use crate::request::Request;
 use crate::team::{React, Role, Task, Thinker};
 
-/// A role at work.
+/// A role working on the mail it took.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Activation {
-    /// The step in which it began; part of its messages' ids and of its idempotency keys.
+    /// The number of the step in which it began; part of the ids of its messages and of its
+    /// idempotency keys.
     pub opened: u64,
-    /// The mail it took, oldest first.
+    /// The messages it handles, oldest first.
     pub news: Vec<MessageRef>,
-    /// How many actions lie before the first of `done`: more than none only after reading a file that says where
-    /// a role stood and not what it had done.
+    /// How many actions come before the first of `done`. It is zero unless the state was read from
+    /// a file that says which action a role was at, but not what it had done.
     pub skipped: u16,
-    /// What it chose so far.
+    /// The choices it made so far.
     pub choices: Vec<i32>,
-    /// What it planned.
+    /// The tasks it planned.
     pub tasks: Vec<Task>,
-    /// What it finished, in order.
+    /// The calls it finished, in order.
     pub done: Vec<Done>,
     /// How many messages it made; part of their ids.
     pub made: u32,
-    /// The call it is at.
+    /// The progress of the call it is at.
     pub current: Current,
-    /// How that call stands.
+    /// The phase of that call.
     pub phase: Phase,
-    /// What was taken back because of a conflict and has to be made again, and all choices: they are not among what is
-    /// done, and one that follows a call that is taken back has to be made again, too.
+    /// Calls that were reverted because of a conflict and have to be made again; and all choices,
+    /// since these are not among the finished calls, and a choice after a reverted call has to be
+    /// made again as well.
     pub undone: Vec<Undone>,
 }
 
-/// A finished call that has to be made again, or may have to be. Its tries count.
+/// A finished call that has to be made again, or may have to be. Its earlier attempts count.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Undone {
-    /// What it was.
+    /// The call.
     pub work: Work,
     /// How many calls were finished before it.
     pub place: u32,
-    /// The tries it took.
+    /// The progress it had made.
     pub tried: Current,
 }
 
 /// A finished call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Done {
-    /// What it was.
+    /// The call.
     pub work: Work,
-    /// What it returned.
+    /// The message it returned.
     pub output: Outgoing,
-    /// What it published beside.
+    /// The messages it published in addition.
     pub emissions: Vec<Outgoing>,
-    /// What it wrote.
+    /// Its writes to scopes.
     pub writes: Vec<Write>,
-    /// The tries it took, for the case that it has to be made again.
+    /// The progress it had made, in case it has to be made again.
     pub tried: Current,
 }
 
-/// A message that waits for the commit.
+/// A message that is published when the step is committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outgoing {
     /// The message.
     pub message: MessageRef,
-    /// Whether its sender said who gets it.
+    /// Whether its sender named the recipients.
     pub addressed: Addressed,
 }
 
-/// Whether a sender said who gets a message.
+/// Whether the sender of a message named its recipients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Addressed {
-    /// It named recipients.
+    /// The sender named recipients.
     Named,
-    /// It left the choice to the environment.
+    /// The environment decides.
     Open,
 }
 
-/// The tries of the call an activation is at.
+/// The progress of a call: its attempts, what they recorded, and what is reserved for them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Current {
-    /// How many were started.
+    /// How many attempts were started.
     pub attempts: u32,
-    /// How many failed in a row since the run was started or resumed: what `retries` is held against.
+    /// How many attempts failed in a row since the run was started or resumed. This is compared
+    /// with `retries`.
     pub failures: u32,
     /// The host calls recorded so far.
     pub journal: Vec<HostCall>,
-    /// Whether the next attempt is served what is recorded.
+    /// Whether the next attempt is served the recorded host calls.
     pub keep: bool,
-    /// Whether the last attempt ended to wait, for a person or for money, and now can go on. Then the next one is served
-    /// what is recorded, whatever the operator says.
+    /// Whether the last attempt was suspended, to wait for a human or for money, and can now
+    /// continue. The next attempt is then served the recorded host calls, whatever the call policy
+    /// says.
     pub answered: bool,
-    /// What is held back for calls that are under way.
+    /// The reservations for host calls in progress.
     pub reserved: Vec<Reserved>,
-    /// The calls that may have changed the world, in the order in which they were begun.
+    /// The external writes, in the order in which they were started.
     pub begun: Vec<Begun>,
-    /// What it did to files, once it succeeded.
+    /// The changes it made to files, once it succeeded.
     pub files: Vec<FileChange>,
 }
 
-/// How the call an activation is at stands.
+/// The phase of the call that an activation is at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Phase {
     /// It can be started.
     Ready,
-    /// An attempt is under way.
+    /// An attempt is in progress.
     Running,
-    /// An attempt failed, and another follows after a pause.
+    /// An attempt failed, and another one follows after a pause.
     Resting,
-    /// It failed; a resume tries again.
+    /// It failed. A resume tries again.
     Failed(Fault),
-    /// There is nothing left to do: it waits for the commit.
+    /// No call is left; the activation waits for the commit.
     Complete,
-    /// It asked a person.
+    /// It waits for a human to answer this request.
     Waiting(Request),
-    /// It failed before the run was resumed, and can be started.
+    /// It failed before the run was resumed, and can be started again.
     Again(Fault),
 }
 
 impl Phase {
-    /// Whether it can be started.
+    /// Returns whether the call can be started.
     pub fn is_ready(&self) -> bool {
         matches!(self, Self::Ready | Self::Again(_))
     }
 
-    /// Why it failed, as long as it was not tried since.
+    /// Returns why it failed, unless it was started again since.
     pub fn fault(&self) -> Option<&Fault> {
         match self {
             Self::Failed(fault) | Self::Again(fault) => Some(fault),
@@ -144,7 +149,7 @@ impl Phase {
 }
 
 impl Activation {
-    /// A new activation.
+    /// Returns a new activation that starts in this step.
     pub fn open(step: u64, news: Vec<MessageRef>, role: &Role) -> Self {
         let mut activation = Self {
             opened: step,
@@ -162,7 +167,7 @@ impl Activation {
         activation
     }
 
-    /// What it does now; none when nothing is left. A failed call is still the one it is at.
+    /// Returns the call it is at; `None` if none is left. A failed call is still the one it is at.
     pub fn work(&self, role: &Role) -> Option<Work> {
         match role.react {
             React::ByOrder => {
@@ -199,7 +204,7 @@ impl Activation {
         }
     }
 
-    /// The choice of a role that has one action and nobody to ask.
+    /// Returns the choice of a role that has a single action and nothing to ask.
     fn only_action(&self, react: React) -> Option<i32> {
         match react {
             React::Choose {
@@ -210,8 +215,9 @@ impl Activation {
         }
     }
 
-    /// Goes on to the next call, or to the end. One that was taken back may have left a write in doubt when it succeeded:
-    /// to make it again is for the operator to say.
+    /// Moves on to the next call, or completes the activation. A call that was reverted may have
+    /// left a write in doubt although it succeeded; then it is not made again unless the operator
+    /// decides so.
     pub fn proceed(&mut self, role: &Role) {
         if self.choices.len() == self.done.len() {
             self.choices.extend(self.only_action(role.react));
@@ -225,18 +231,18 @@ impl Activation {
         };
     }
 
-    /// Goes on after a stop or a crash.
+    /// Continues after a stop or a crash.
     pub(crate) fn resume(&mut self, role: &Role) {
         self.current.failures = 0;
         if self.phase == Phase::Complete {
             return;
         }
         if self.phase == Phase::Running {
-            // It was killed: it ends like one that was interrupted.
+            // The process was killed; the attempt ends like one that was interrupted.
             self.current.keep = true;
             self.phase = self.ready();
         }
-        // A lower limit may leave it with nothing more to do.
+        // A lower loop limit may leave nothing more to do.
         if self.work(role).is_none() {
             self.phase = Phase::Complete;
         } else if !matches!(self.phase, Phase::Waiting(_)) && self.doubts().next().is_none() {
@@ -248,13 +254,14 @@ impl Activation {
         }
     }
 
-    /// Whether the next attempt at what it is at has this number. What choices took was not always kept: in older records
-    /// one that is made again begins anew.
+    /// Returns whether the next attempt at the current call has this number. Older records do not
+    /// contain the progress of choices; there a choice that is made again starts at 1.
     pub(crate) fn goes_on_with(&self, work: Work, attempt: u32) -> bool {
         self.current.attempts + 1 == attempt || (attempt == 1 && matches!(work, Work::Think { .. }))
     }
 
-    /// Goes on from a choice. What it took is kept until the commit, as that of all calls.
+    /// Records a choice and moves on. Its progress is kept until the commit, like that of other
+    /// calls.
     pub(crate) fn choose(&mut self, work: Work, choice: i32) {
         let tried = Current {
             keep: true,
@@ -267,9 +274,11 @@ impl Activation {
         self.choices.push(choice);
     }
 
-    /// Goes back to before a finished call, which will be made again: as the next attempt, with what it recorded.
+    /// Reverts all finished calls from this index on. They will be made again as further attempts,
+    /// served what they recorded if the kind of fault allows that.
     pub fn rewind(&mut self, done: usize, fault: Fault) {
-        // None of them failed by itself, also those after the one at fault.
+        // All of these calls are reverted without a failure of their own, including those after the
+        // one that conflicts.
         let keep = fault.kind.keeps_calls();
         let undone = self.done.drain(done..).zip(done as u32..);
         let undone = undone.map(|(call, place)| Undone {
@@ -282,13 +291,13 @@ impl Activation {
             },
         });
         let mut undone: Vec<Undone> = undone.collect();
-        // Later takings back come first, and take the place of earlier ones of the same call.
-        let is_again = |old: &Undone| {
+        // A call that is reverted now replaces an entry of the same call that was reverted earlier.
+        let is_replaced = |old: &Undone| {
             undone
                 .iter()
                 .any(|new| (new.work, new.place) == (old.work, old.place))
         };
-        self.undone.retain(|old| !is_again(old));
+        self.undone.retain(|old| !is_replaced(old));
         undone.append(&mut self.undone);
         self.undone = undone;
         self.choices.truncate(done + 1);
@@ -301,8 +310,9 @@ impl Activation {
         self.phase = Phase::Failed(fault);
     }
 
-    /// Another component is to make the call it is at: what is recorded is worth serving to it, whatever the failure
-    /// was, and what the old one asked a person is withdrawn: the new one may ask something else.
+    /// Prepares for another component that will make the current call. It is served the recorded
+    /// host calls whatever the failure was, and an open request of the old component is withdrawn,
+    /// because the new one may ask something else.
     pub fn reconsider(&mut self) {
         self.current.keep = true;
         if matches!(self.phase, Phase::Waiting(_)) {
@@ -310,7 +320,8 @@ impl Activation {
         }
     }
 
-    /// The tries of a call that comes next: none, where it was not made before and taken back.
+    /// Returns the progress of the call that comes next: empty unless it was made before and
+    /// reverted.
     fn tried(&self, work: Work) -> Current {
         let place = self.done.len() as u32;
         let before = self
@@ -322,9 +333,9 @@ impl Activation {
             .unwrap_or_default()
     }
 
-    /// The idempotency key of the call it is at: `run/step/role/index`, with what tells repeated calls of one
-    /// action apart behind it. A `/` in the role's name, and a `%`, are escaped as in addresses: else it could be
-    /// another role's.
+    /// Returns the idempotency key of the current call: `run/step/role/index`, followed by what
+    /// distinguishes repeated calls of one action. `/` and `%` in the name of the role are escaped
+    /// as in URLs; otherwise the key could equal that of another role.
     pub fn key(&self, run: &str, role: &str, work: Work) -> String {
         let role = role.replace('%', "%25").replace('/', "%2F");
         let base = alloc::format!("{run}/{}/{role}", self.opened);
@@ -345,14 +356,15 @@ impl Activation {
         }
     }
 
-    /// The last output: what it publishes.
+    /// Returns the last output, which is the one that the activation publishes.
     pub fn output(&self) -> Option<Outgoing> {
         self.done.last().map(|done| done.output)
     }
 }
 
-/// Who carries out a task: the action it names, else the workers in turn; none where there are no workers. A name
-/// that is no worker's is refused when the plan is made.
+/// Returns the action that carries out a task: the one it names, otherwise the workers in turn;
+/// `None` if there are no workers. A plan that names an action which is not a worker is refused
+/// when it is made.
 fn worker(role: &Role, task: &Task, turn: usize) -> Option<ActionId> {
     let workers = role
         .actions

@@ -1,7 +1,8 @@
-//! The budget: what was spent, by whom, and what may be. Money and tokens are reserved before a call and settled with its
-//! answer; a call whose answer nobody saw counts as made, for all that was reserved.
+//! Budgets: what was spent, by which component, and what may be spent. Money and tokens are
+//! reserved before a call and accounted for when its answer arrives. A call whose answer nobody saw
+//! counts as made, at the full amount reserved.
 //!
-//! What a call costs is for the host to say.
+//! The cost of a call is determined by the host.
 
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;
@@ -18,28 +19,29 @@ use crate::id::{ActionId, Part, RoleId, Slot};
 use crate::money::Usd;
 use crate::team::Team;
 
-/// What may be used up in all, over all resumes; none for no limit.
+/// The most that may be used in total, across all resumes; `None` for no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Caps {
     /// Money.
     pub usd: Option<Usd>,
-    /// Tokens of language models, of requests and replies together.
+    /// Tokens of language models, counting requests and replies together.
     pub tokens: Option<u64>,
 }
 
-/// What is capped beside the team's money.
+/// Limits in addition to the budget of the team in dollars.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Purses {
     /// Tokens of the whole team.
     pub tokens: Option<u64>,
-    /// What roles may use up.
+    /// The limits of roles.
     pub roles: BTreeMap<RoleId, Caps>,
-    /// What actions may use up. That one of these is used up is for the action to handle.
+    /// The limits of single actions. An action gets an error when its own budget is used up, and
+    /// can handle that.
     pub actions: BTreeMap<Slot, Caps>,
 }
 
 impl Purses {
-    /// Whether tokens are capped anywhere.
+    /// Returns whether tokens are limited anywhere.
     pub fn cap_tokens(&self) -> bool {
         let others = self.roles.values().chain(self.actions.values());
         self.tokens.is_some() || others.into_iter().any(|caps| caps.tokens.is_some())
@@ -53,19 +55,19 @@ pub struct Spending {
     pub usd: Usd,
     /// Tokens of language models.
     pub tokens: u64,
-    /// Calls that were made.
+    /// The number of host calls that were made.
     pub calls: u64,
-    /// Calls that were served from the journal instead of being made again.
+    /// The number of host calls that were served from the record instead of being made again.
     pub served: u64,
-    /// What those cost when they were made.
+    /// What the served calls cost when they were made.
     pub saved: Usd,
-    /// Replies of language models that were truncated.
+    /// The number of truncated replies of language models.
     pub truncated: u64,
-    /// Replies of language models that were refused or filtered.
+    /// The number of replies of language models that were refused or filtered.
     pub refused: u64,
 }
 
-/// What a call uses up, or may.
+/// What a call uses up, or may use up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amount {
     /// Money.
@@ -74,29 +76,29 @@ pub struct Amount {
     pub tokens: u64,
 }
 
-/// What is held back for a call that is under way.
+/// An amount that is reserved for a call in progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Recorded", into = "Recorded")]
+#[serde(from = "ReservationRecord", into = "ReservationRecord")]
 pub struct Reserved {
-    /// A digest of its request, as in the record of its answer.
+    /// The digest of the request, as in the record of its answer.
     pub request: String,
-    /// How much.
+    /// The amount.
     pub amount: Amount,
 }
 
-/// How that is recorded. Tokens were not held back from the beginning, and the fields of a record stay as they are: they
-/// are written behind the digest, where there are any.
+/// The recorded form of a reservation. The first version had no tokens, and the fields of a record
+/// never change, so tokens are appended to the digest if there are any.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename = "Reserved")]
-struct Recorded {
+struct ReservationRecord {
     request: String,
     usd: Usd,
 }
 
-/// What stands between a digest and tokens.
+/// Separates the digest from the tokens.
 const AND_TOKENS: char = '+';
 
-impl From<Reserved> for Recorded {
+impl From<Reserved> for ReservationRecord {
     fn from(
         Reserved {
             mut request,
@@ -114,23 +116,25 @@ impl From<Reserved> for Recorded {
     }
 }
 
-impl From<Recorded> for Reserved {
-    fn from(Recorded { request, usd }: Recorded) -> Self {
-        let tokens =
-            |(digest, tokens): (&str, &str)| Some((digest.to_owned(), tokens.parse().ok()?));
-        let (request, tokens) = request
-            .rsplit_once(AND_TOKENS)
-            .and_then(tokens)
-            .unwrap_or((request, 0));
+impl From<ReservationRecord> for Reserved {
+    fn from(ReservationRecord { request, usd }: ReservationRecord) -> Self {
+        if let Some((digest, tokens)) = request.rsplit_once(AND_TOKENS)
+            && let Ok(tokens) = tokens.parse()
+        {
+            return Self {
+                request: digest.to_owned(),
+                amount: Amount { usd, tokens },
+            };
+        }
         Self {
             request,
-            amount: Amount { usd, tokens },
+            amount: Amount { usd, tokens: 0 },
         }
     }
 }
 
 impl Amount {
-    /// Nothing.
+    /// The zero amount.
     pub const NONE: Self = Self {
         usd: Usd::ZERO,
         tokens: 0,
@@ -147,26 +151,26 @@ impl Add for Amount {
     }
 }
 
-/// What was used up of what may be, as one lineage hands it on to the next.
+/// What was spent and what may be spent, as one lineage passes it on to the next.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
     /// What was spent.
     pub spent: Usd,
-    /// What may be spent; none for no limit.
+    /// The budget in dollars; `None` for no limit.
     pub budget: Option<Usd>,
-    /// By whom.
+    /// What was used up by each component.
     pub ledger: BTreeMap<Slot, Spending>,
 }
 
 impl Account {
-    /// Takes in what another lineage knows of who used up what. Each has handed on to the next what it knew, so they
-    /// add nothing up.
+    /// Merges what another lineage knows about the usage of each component. The larger number is
+    /// taken instead of the sum, because each lineage includes what the one before it had used.
     pub fn learn(&mut self, other: &Self) {
         raise(&mut self.ledger, &other.ledger);
     }
 }
 
-/// The greater of both, each by itself.
+/// Raises every number in `ledger` to that in `other`, where that is larger.
 fn raise(ledger: &mut BTreeMap<Slot, Spending>, other: &BTreeMap<Slot, Spending>) {
     for (slot, spending) in other {
         let own = ledger.entry(*slot).or_default();
@@ -177,22 +181,23 @@ fn raise(ledger: &mut BTreeMap<Slot, Spending>, other: &BTreeMap<Slot, Spending>
 /// Whose budget is used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purse {
-    /// The team's: the run stops.
+    /// That of the team: the run stops.
     Team,
-    /// A role's: the role stops, and the run when the others have finished their step.
+    /// That of a role: the role stops, and the run stops when the other roles have finished their
+    /// step.
     Role(RoleId),
-    /// An action's own: it is told, and may yet finish with what it has.
+    /// That of an action: the action gets an error, and can still finish with what it has.
     Action(Slot),
 }
 
 impl Spending {
-    /// This much was used up.
+    /// Adds an amount.
     fn took(&mut self, amount: Amount) {
         self.usd += amount.usd;
         self.tokens = self.tokens.saturating_add(amount.tokens);
     }
 
-    /// A call was made.
+    /// Adds a call that was made.
     pub(crate) fn made(&mut self, call: &HostCall) {
         self.took(Amount {
             usd: call.cost,
@@ -206,13 +211,13 @@ impl Spending {
         }
     }
 
-    /// A call was served from the journal.
+    /// Adds a call that was served from the record.
     pub(crate) fn served(&mut self, call: &HostCall) {
         self.served += 1;
         self.saved += call.cost;
     }
 
-    /// The greater of both in everything.
+    /// Returns the maximum of each number.
     fn at_least(self, other: &Self) -> Self {
         Self {
             usd: self.usd.max(other.usd),
@@ -243,12 +248,12 @@ impl Spending {
     }
 }
 
-/// In whose name work spends.
+/// Returns the slot to which the costs of this call are charged.
 pub fn spender(id: RoleId, work: Work) -> Slot {
     let part = match work {
         Work::Think { .. } => Part::Think,
         Work::Plan => Part::Action(ActionId(0)),
-        // Nothing is spent in its name.
+        // Human roles spend nothing.
         Work::Answer => Part::Think,
         Work::Act { action, .. } => Part::Action(action),
     };
@@ -256,28 +261,31 @@ pub fn spender(id: RoleId, work: Work) -> Slot {
 }
 
 impl Environment {
-    /// What was spent in all, by those for whom this holds; without what is reserved.
+    /// Returns what was spent by all components for which `whose` holds, without reservations.
     pub fn spending(&self, whose: impl Fn(Slot) -> bool) -> Spending {
         let theirs = self.ledger.iter().filter(|(slot, _)| whose(**slot));
         theirs.fold(Spending::default(), |sum, (_, spending)| sum.and(spending))
     }
 
-    /// Whose budget does not allow this work another call. What is under way counts as spent, and so does `also`, which
-    /// is about to be.
-    pub fn exhausted(&self, team: &Team, at: (RoleId, Work), also: Amount) -> Option<Purse> {
-        self.first_used_up(team, at, &|whose| self.reserved(team, whose) + also)
+    /// Returns whose budget, if any, does not allow this call to spend more. Reservations count as
+    /// spent, and so does `also`, which the caller is about to spend.
+    pub fn exhausted(&self, team: &Team, id: RoleId, work: Work, also: Amount) -> Option<Purse> {
+        self.first_used_up(team, id, work, &|whose| self.reserved(team, whose) + also)
     }
 
-    /// Whose budget does not allow this work another call, whatever becomes of those under way: only what was spent counts.
-    pub fn spent_out(&self, team: &Team, at: (RoleId, Work)) -> Option<Purse> {
-        self.first_used_up(team, at, &|_| Amount::NONE)
+    /// Returns whose budget, if any, does not allow this call to spend more even if all
+    /// reservations are released: only what was spent counts.
+    pub fn spent_out(&self, team: &Team, id: RoleId, work: Work) -> Option<Purse> {
+        self.first_used_up(team, id, work, &|_| Amount::NONE)
     }
 
-    /// The widest purse of this work that is used up, with `more` added to what those who share it spent.
+    /// Returns the widest budget that applies to this call and is used up, when `more` is added to
+    /// what was spent by all that share the budget.
     fn first_used_up(
         &self,
         team: &Team,
-        (id, work): (RoleId, Work),
+        id: RoleId,
+        work: Work,
         more: &dyn Fn(&dyn Fn(Slot) -> bool) -> Amount,
     ) -> Option<Purse> {
         let (slot, purses) = (spender(id, work), &team.policy.purses);
@@ -287,24 +295,24 @@ impl Environment {
         let budget = self
             .budget
             .map(|max| Usd(max.0.saturating_sub(self.unaccounted().0)));
-        if used(
-            Some(Caps {
-                usd: budget,
-                tokens: purses.tokens,
-            }),
-            &|_| true,
-        ) {
+        let of_team = Caps {
+            usd: budget,
+            tokens: purses.tokens,
+        };
+        if used(Some(of_team), &|_| true) {
             Some(Purse::Team)
         } else if used(purses.roles.get(&id).copied(), &|at| at.role == id) {
             Some(Purse::Role(id))
+        } else if used(purses.actions.get(&slot).copied(), &|at| at == slot) {
+            Some(Purse::Action(slot))
         } else {
-            used(purses.actions.get(&slot).copied(), &|at| at == slot)
-                .then_some(Purse::Action(slot))
+            None
         }
     }
 
-    /// Whether the budget of the action itself, that of nobody else, does not allow this work another call.
-    pub fn own_is_exhausted(&self, team: &Team, (id, work): (RoleId, Work)) -> bool {
+    /// Returns whether the budget of the action itself does not allow this call to spend more,
+    /// whatever the budgets of the role and the team allow.
+    pub fn own_is_exhausted(&self, team: &Team, id: RoleId, work: Work) -> bool {
         let slot = spender(id, work);
         let whose = |at| at == slot;
         self.uses_up(
@@ -314,14 +322,15 @@ impl Environment {
         )
     }
 
-    /// Whether these have used up as much as they may, with what is to be added to what they spent.
+    /// Returns whether the spending of all components for which `whose` holds, plus `more`, reaches
+    /// the limits.
     fn uses_up(
         &self,
         caps: Option<Caps>,
         whose: &dyn Fn(Slot) -> bool,
         more: impl FnOnce() -> Amount,
     ) -> bool {
-        // Most teams have no caps, and this is asked before every call.
+        // Most teams have no limits, and this is called before every host call.
         caps.filter(|caps| *caps != Caps::default())
             .is_some_and(|caps| {
                 let mut sum = self.spending(whose);
@@ -330,14 +339,14 @@ impl Environment {
             })
     }
 
-    /// What is held back for calls that are under way, in the name of those for whom this holds.
+    /// Returns the sum of the reservations of all components for which `whose` holds.
     fn reserved(&self, team: &Team, whose: &dyn Fn(Slot) -> bool) -> Amount {
         self.held_back(team)
             .filter(|(slot, _)| whose(*slot))
             .fold(Amount::NONE, |sum, (_, held)| sum + held)
     }
 
-    /// What is held back for calls that are under way, and in whose name.
+    /// Returns the reservations of all open activations, each with the slot to which it is charged.
     fn held_back(&self, team: &Team) -> impl Iterator<Item = (Slot, Amount)> {
         self.activations().filter_map(|(id, activation)| {
             let work = activation.work(team.role(id))?;
@@ -345,7 +354,8 @@ impl Environment {
         })
     }
 
-    /// An attempt ends while something is held back for a call of it: nobody saw the answer, so it counts as spent.
+    /// Charges the reservations of an attempt that ends: nobody saw the answers, so the full
+    /// amounts count as spent.
     pub(crate) fn forfeit(&mut self, id: RoleId, work: Work) {
         let Some(activation) = &mut self.roles[id.index()].activation else {
             return;
@@ -359,7 +369,7 @@ impl Environment {
         }
     }
 
-    /// The account as it stands.
+    /// Returns the account as it stands.
     pub fn account(&self) -> Account {
         Account {
             spent: self.spent,
@@ -368,7 +378,8 @@ impl Environment {
         }
     }
 
-    /// The account as it is left: nobody will see the answers to the calls that are under way, so they count as spent.
+    /// Returns the account as a run leaves it when it stops: nobody will see the answers to the
+    /// calls in progress, so their reservations count as spent.
     pub fn account_left(&self, team: &Team) -> Account {
         let mut account = self.account();
         for (slot, held) in self
@@ -381,18 +392,20 @@ impl Environment {
         account
     }
 
-    /// Goes on with another account: nothing that was used up comes back. What was held back here is settled there.
+    /// Continues with another account; what was used up stays used up. Reservations are dropped
+    /// here, because that account includes them.
     pub(crate) fn charge(&mut self, account: &Account) {
         (self.spent, self.budget) = (account.spent, account.budget);
-        let open = self
-            .roles
-            .iter_mut()
-            .filter_map(|role| role.activation.as_mut());
-        open.for_each(|activation| activation.current.reserved.clear());
+        for role in &mut self.roles {
+            if let Some(activation) = &mut role.activation {
+                activation.current.reserved.clear();
+            }
+        }
         raise(&mut self.ledger, &account.ledger);
     }
 
-    /// What was spent in nobody's name: a file of another program says how much, and not by whom.
+    /// Returns what was spent without a record of the component. A file of another program only
+    /// says how much was spent in total.
     fn unaccounted(&self) -> Usd {
         let known = self.spending(|_| true).usd;
         Usd(self.spent.0.saturating_sub(known.0))
@@ -400,7 +413,7 @@ impl Environment {
 }
 
 impl Activation {
-    /// What is held back for calls of the attempt it is at.
+    /// Returns what is reserved for the host calls of the current call.
     pub fn reserved(&self) -> Amount {
         self.current
             .reserved
@@ -408,15 +421,16 @@ impl Activation {
             .fold(Amount::NONE, |sum, reserved| sum + reserved.amount)
     }
 
-    /// A call came back: what was held back for it is free.
+    /// Releases the reservation of a host call that was answered.
     pub(crate) fn release(&mut self, request: &str) {
         let at = self
             .current
             .reserved
             .iter()
             .position(|reserved| reserved.request == request);
-        at.into_iter()
-            .for_each(|at| drop(self.current.reserved.remove(at)));
+        if let Some(at) = at {
+            self.current.reserved.remove(at);
+        }
     }
 }
 

@@ -1,4 +1,5 @@
-//! Conditions on messages: what decides which arm of a route is taken. They are compiled outside of the core.
+//! Conditions on messages, which decide which arm of a route is taken. They are compiled outside of
+//! the core.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -7,10 +8,10 @@ use core::fmt;
 
 use crate::message::Message;
 
-/// A judgement of a message: true, false, or why it cannot be told.
+/// Evaluates a condition on a message. Fails with the reason if the condition cannot be evaluated.
 pub type Judge = dyn Fn(&Message, &mut WorkBudget) -> Result<bool, String> + Send + Sync;
 
-/// A condition on messages, compiled outside the core.
+/// A condition on messages, compiled outside of the core.
 #[derive(Clone)]
 pub struct Condition {
     source: String,
@@ -18,8 +19,8 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// A condition with its source text. `judge` must be a pure function of the message and of what is left of the
-    /// budget.
+    /// Returns a condition with its source text. `judge` must be a pure function of the message and
+    /// of what is left of the budget.
     pub fn new(source: String, judge: Box<Judge>) -> Self {
         Self {
             source,
@@ -27,12 +28,13 @@ impl Condition {
         }
     }
 
-    /// The source text.
+    /// Returns the source text.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// Judges a message. Fails, too, if that takes more than is left of the budget.
+    /// Evaluates the condition. Fails if it cannot be evaluated, also because that takes more than
+    /// is left of the budget.
     pub fn holds(&self, message: &Message, budget: &mut WorkBudget) -> Result<bool, String> {
         (self.judge)(message, budget)
     }
@@ -44,24 +46,26 @@ impl fmt::Debug for Condition {
     }
 }
 
-/// How much work the conditions may do on all messages that one sender publishes in one commit. A guest decides how many
-/// messages that is and how large they are, so a bound for each of them bounds nothing. It counts work, not time, so that
-/// the same messages always take the same routes.
+/// How much work conditions may do for all messages that one sender publishes in one commit. A
+/// guest decides how many messages that is and how large they are, so a limit per message would
+/// limit nothing. Work is counted instead of time, so that the same messages always take the same
+/// routes.
 #[derive(Debug, PartialEq, Eq)]
 pub struct WorkBudget {
     left: u64,
 }
 
 impl WorkBudget {
-    /// The budget of one sender, in bytes that a pattern passes. It is used up after about a second.
+    /// The budget of one sender, in bytes that a pattern examines. It takes about a second to use
+    /// up.
     pub const OF_SENDER: u64 = 1 << 28;
 
-    /// Returns what is left.
+    /// Returns how much is left.
     pub fn left(&self) -> u64 {
         self.left
     }
 
-    /// Takes `cost` from it. Takes nothing and returns `None` if less than that is left.
+    /// Takes `cost` from the budget. Takes nothing and returns `None` if less than that is left.
     pub fn spend(&mut self, cost: u64) -> Option<()> {
         self.left = self.left.checked_sub(cost)?;
         Some(())

@@ -1,4 +1,4 @@
-//! Edits: what an operator changes about a saved state when another lineage is begun with it.
+//! Edits: values that an operator changes in a saved state when another lineage starts from it.
 
 use alloc::string::String;
 
@@ -9,19 +9,19 @@ use crate::id::RoleId;
 use crate::json::Json;
 use crate::team::Team;
 
-/// One value that is put in place of another.
+/// A new value for a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Edit {
     /// The scope.
     pub scope: Edited,
     /// The key.
     pub key: String,
-    /// Its value from now on, whatever unites the writes of roles.
+    /// The new value. It replaces the old one, whatever the reducer of the scope is.
     pub value: Json,
 }
 
 impl Edit {
-    /// Whether a role's write is to the same key.
+    /// Returns whether a write of this role is to the same key.
     pub fn is_written_by(&self, role: RoleId, write: &Write) -> bool {
         let is_same_scope = match &self.scope {
             Edited::Shared(name) => write.scope == *name,
@@ -31,17 +31,17 @@ impl Edit {
     }
 }
 
-/// A scope as an operator sees it, who sees all of them.
+/// A scope as an operator sees it, including the private scopes of roles.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Edited {
-    /// A shared one.
+    /// A shared scope.
     Shared(String),
-    /// The own one of a role.
+    /// The private scope of a role.
     Role(RoleId),
 }
 
 impl Edited {
-    /// Whether a team has this scope.
+    /// Returns whether the team has this scope.
     pub(crate) fn is_in(&self, team: &Team) -> bool {
         match self {
             Self::Shared(name) => team.scopes.contains_key(name),

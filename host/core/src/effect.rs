@@ -1,4 +1,4 @@
-//! Effects: what the stepper wants done next. Doing it is the driver's part.
+//! Effects: what the stepper wants to be done next. The driver carries them out.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -12,40 +12,41 @@ use crate::team::Task;
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// Record this, then apply it.
+    /// Record this event, then apply it.
     Record(Event),
     /// Record that this attempt starts, then start it.
     Call(Invocation),
-    /// Nothing, until something happens that needs no decision: an attempt or a pause ends, a message gets out, the run is
-    /// started.
+    /// Do nothing until something happens that needs no decision: an attempt or a pause ends, a
+    /// message in the outbox is delivered, or the run is started.
     Wait,
-    /// Nothing any more.
+    /// The run has ended; nothing is left to do.
     Halt(Status),
 }
 
 /// An attempt to be made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Invocation {
-    /// Whose.
+    /// The role that makes it.
     pub role: RoleId,
-    /// At what.
+    /// The call that is attempted.
     pub work: Work,
-    /// The task, where it carries one out.
+    /// The planned task, if the call carries one out.
     pub task: Option<Task>,
-    /// Counts from 1.
+    /// The number of the attempt, starting at 1.
     pub attempt: u32,
-    /// The component; none when the host itself thinks.
+    /// The component; `None` when the host itself chooses the next action.
     pub digest: Option<Digest>,
-    /// What happens to the recorded host calls of earlier attempts.
+    /// What happens to the host calls recorded by earlier attempts.
     pub journal: Journal,
-    /// The recorded host calls it is served first.
+    /// The recorded host calls that are served before new ones are made.
     pub recorded: Vec<HostCall>,
-    /// Stable over all attempts.
+    /// The same for all attempts at this call.
     pub idempotency_key: String,
-    /// What its random numbers are drawn from: the same in every lineage, so that going back shows the same.
+    /// The seed of its random numbers. It is the same in every lineage, so that a call that is
+    /// repeated after going back draws the same numbers.
     pub seed: String,
-    /// The mail the activation handles.
+    /// The messages that the activation handles.
     pub news: Vec<Arc<Message>>,
-    /// What its earlier calls returned.
+    /// The outputs of its earlier calls.
     pub outputs: Vec<Arc<Message>>,
 }

@@ -1,9 +1,9 @@
-//! The environment: everything about a team that changes. Plain data; `stepper::apply` alone changes it.
+//! The environment: the whole changing state of a team, as plain data. Only `stepper::apply`
+//! changes it.
 
 pub mod join;
 pub mod lineage;
 pub mod messages;
-pub mod outbox;
 pub mod routing;
 pub mod scope;
 pub mod sound;
@@ -33,110 +33,112 @@ use crate::team::{Deliver, Team};
 use join::JoinState;
 use lineage::Lineage;
 use messages::Messages;
-use outbox::Outbound;
-use scope::{ROLE_SCOPE, Scope, Write, unite};
+use scope::{ROLE_SCOPE, Scope, ScopeKey, Write, unite};
 
-/// A message of this environment, by its place in `Environment::messages`.
+/// A message of this environment, by its index in `Environment::messages`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct MessageRef(pub u32);
 
-/// Everything about a team that changes.
+/// The whole changing state of a team.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
-    /// The run's name; empty before it starts.
+    /// The name of the run; empty before it starts.
     pub run: RunId,
-    /// The idea it started from.
+    /// The idea that the run started from.
     pub idea: String,
-    /// What the team must look like for this state to fit it.
+    /// The shape that a team must have for this state to fit it.
     pub shape: Shape,
-    /// How the run stands.
+    /// The status of the run.
     pub status: Status,
     /// The open step, or the next one.
     pub step: u64,
-    /// Whether that step has begun.
+    /// Whether that step has started.
     pub open: bool,
     /// The roles, in the order of the team.
     pub roles: Vec<RoleState>,
     /// The joins, in the order of the team.
     pub joins: Vec<JoinState>,
-    /// The shared scopes.
+    /// The shared scopes by name.
     pub shared: BTreeMap<String, Scope>,
-    /// All messages, each once, in the order in which they were made. Not among what serde writes: they are many and
-    /// nearly all of them settled, so whoever keeps a state keeps them apart.
+    /// All messages, each once, in the order in which they were made. Serde skips them: there are
+    /// many, and nearly all of them no longer change, so whoever saves a state saves them
+    /// separately.
     #[serde(skip)]
     pub messages: Messages,
-    /// The published ones, in the order in which they were published.
+    /// The published messages, in the order of publication.
     pub history: Vec<MessageRef>,
-    /// What was sent to names that stand for nobody.
+    /// Messages to names that nobody has.
     pub dead_letters: Vec<DeadLetter>,
-    /// What is on its way out of the team, oldest first.
+    /// Messages for the external environment that are not delivered yet, oldest first.
     pub outbox: Vec<Outbound>,
     /// What was spent.
     pub spent: Usd,
-    /// What was spent, by whom.
+    /// What was spent, by component.
     pub ledger: BTreeMap<Slot, Spending>,
-    /// What may be spent.
+    /// The budget of the whole team in dollars; `None` for no limit.
     pub budget: Option<Usd>,
-    /// The components in their places.
+    /// The component in each slot.
     pub components: BTreeMap<Slot, Digest>,
     /// The newest checkpoint.
     pub checkpoint: Option<CheckpointId>,
-    /// The one before it.
+    /// The checkpoint before that.
     pub parent: Option<CheckpointId>,
     /// How many checkpoints were made.
     pub checkpoints: u64,
-    /// How many messages came from outside.
+    /// How many messages arrived from outside.
     pub sent: u64,
     /// Which recorded host calls are served again.
     pub calls: CallPolicy,
-    /// What a file that was read held beside what is understood, by JSON pointer.
+    /// Unknown content of a `team.json` that was read, by JSON pointer. It is written again.
     pub foreign: BTreeMap<String, Json>,
     /// The rules the run is under.
     pub rules: Rules,
-    /// The line of checkpoints it belongs to.
+    /// The lineage that this state belongs to.
     pub lineage: Lineage,
-    /// What actions wrote to granted directories.
+    /// The files that actions wrote to granted directories.
     pub files: Files,
-    /// Whether roles that watch their own labels hear themselves.
+    /// Whether roles receive their own messages if they watch the label.
     pub own_messages: OwnMessages,
 }
 
-/// Whether a role that watches the label of its own messages receives them. One that names itself always does.
+/// Whether a role that watches the label of its own messages receives them. A role that names
+/// itself as recipient always does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OwnMessages {
     /// It does, like every role that watches the label.
     #[default]
     Delivered,
-    /// It does not, as in MetaGPT, where nothing is news to a role that it remembers. So it is in a team that began there.
+    /// It does not, as in MetaGPT, where a message that a role remembers is not new to it. This
+    /// applies to teams imported from MetaGPT.
     Withheld,
 }
 
-/// Everything about a role that changes. Nobody else sees it.
+/// The changing state of a role. It is private to the role.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RoleState {
-    /// What it has not looked at yet, oldest first.
+    /// Messages that it has not taken yet, oldest first.
     pub mailbox: Vec<Mail>,
-    /// What it handled and what it did, oldest first.
+    /// Messages that it handled and messages that it made, oldest first.
     pub memory: Vec<MessageRef>,
-    /// Its own scope of state.
+    /// Its private scope.
     pub scope: Scope,
-    /// What it is at.
+    /// The work it has open.
     pub activation: Option<Activation>,
     /// The newest message it took from its mailbox.
     pub latest: Option<MessageRef>,
 }
 
-/// A message that a role has not looked at yet.
+/// A message in a mailbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mail {
     /// The message.
     pub message: MessageRef,
-    /// How it is handled.
+    /// How the message is handled.
     pub deliver: Deliver,
 }
 
 impl Mail {
-    /// A message that is handled with others.
+    /// Returns a message that is handled together with others.
     pub fn together(message: MessageRef) -> Self {
         Self {
             message,
@@ -145,7 +147,21 @@ impl Mail {
     }
 }
 
-/// A message for a name that stands for nobody.
+/// A message in the outbox, addressed to names of the external environment. Messages leave the
+/// outbox one by one, in the order in which they were published; how they are delivered is not part
+/// of the core.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outbound {
+    /// The message.
+    pub message: MessageRef,
+    /// The names of the recipients.
+    pub to: Vec<String>,
+    /// Why it could not be delivered, if that was tried. No later message is delivered before a
+    /// resume.
+    pub failed: Option<String>,
+}
+
+/// A message for a name that nobody has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeadLetter {
     /// The message.
@@ -155,15 +171,16 @@ pub struct DeadLetter {
 }
 
 impl RoleState {
-    /// Puts what a join let go into the mailbox, unless it lies there already: by however many ways a message comes, a
-    /// role is told once.
+    /// Puts a message released by a join into the mailbox, unless it is there already: a role
+    /// receives a message once, however many paths lead to it.
     pub(crate) fn pass(&mut self, message: MessageRef, deliver: Deliver) {
         if !self.mailbox.iter().any(|mail| mail.message == message) {
             self.mailbox.push(Mail { message, deliver });
         }
     }
 
-    /// Takes the mail of one activation: what is to be handled alone, or all before the next such mail.
+    /// Takes the messages of the next activation: either one that is handled alone, or all before
+    /// the next such message.
     pub(crate) fn take_mail(&mut self) -> Vec<MessageRef> {
         let together = self
             .mailbox
@@ -179,7 +196,7 @@ impl RoleState {
 }
 
 impl Environment {
-    /// The environment of a team before its run starts.
+    /// Returns the environment of a team before its run starts.
     pub fn new(team: &Team) -> Self {
         Self {
             run: RunId::from(""),
@@ -212,25 +229,26 @@ impl Environment {
         }
     }
 
-    /// A message of this environment.
+    /// Returns a message of this environment.
     pub fn message(&self, id: MessageRef) -> &Arc<Message> {
         self.messages.get(id.0 as usize)
     }
 
-    /// Several messages of this environment.
+    /// Returns several messages of this environment.
     pub fn resolve(&self, ids: &[MessageRef]) -> Vec<Arc<Message>> {
         ids.iter().map(|id| self.message(*id).clone()).collect()
     }
 
-    /// Adds a message.
+    /// Adds a message and returns a reference to it.
     pub fn add(&mut self, message: Message) -> MessageRef {
         let id = MessageRef(self.messages.len() as u32);
         self.messages.push(Arc::new(message));
         id
     }
 
-    /// How many of the messages, from the first on, no event changes any more: all before the first that an open
-    /// activation made, which gets its itinerary when it is published. Never fewer than in an earlier state.
+    /// Returns the number of messages, counted from the first, that no event changes any more: all
+    /// before the first one made by an open activation, because a message gets its itinerary when
+    /// it is published. The number never decreases.
     pub fn settled(&self) -> usize {
         let made = |activation: &Activation| {
             let first = activation.done.first()?;
@@ -243,12 +261,13 @@ impl Environment {
             .unwrap_or(self.messages.len())
     }
 
-    /// The state of a role. Panics on an id of another team.
+    /// Returns the state of a role. Panics if the id belongs to another team.
     pub fn role(&self, id: RoleId) -> &RoleState {
         &self.roles[id.index()]
     }
 
-    /// Whether nobody has mail, nobody is at work and nothing is on its way out. Something may yet wait in a join.
+    /// Returns whether no role has mail or open work and the outbox is empty. Messages may still
+    /// wait in joins.
     pub fn is_quiet(&self) -> bool {
         self.outbox.is_empty()
             && self
@@ -257,30 +276,31 @@ impl Environment {
                 .all(|role| role.mailbox.is_empty() && role.activation.is_none())
     }
 
-    /// Whether nothing is left anywhere.
+    /// Returns whether nothing is left, in joins either.
     pub fn is_drained(&self) -> bool {
         self.is_quiet() && self.joins.iter().all(JoinState::is_empty)
     }
 
-    /// Whether the run is done, and nothing has come since that somebody would take up.
+    /// Returns whether the run is done, and nothing arrived since that a role would handle.
     pub fn is_finished(&self) -> bool {
         self.status == Status::Done && self.is_drained()
     }
 
-    /// The name of the next checkpoint.
+    /// Returns the id of the next checkpoint.
     pub fn next_checkpoint(&self) -> CheckpointId {
         self.lineage.checkpoint(self.checkpoints)
     }
 
-    /// The id of the next message from outside.
+    /// Returns the id of the next message from outside.
     pub fn next_sent(&self) -> MessageId {
         MessageId(alloc::format!("{SENT}{}", self.sent))
     }
 
     /// Returns the newest published output of a role, or `None` if no role has published any.
     ///
-    /// Within a commit a role's emissions come before its output, so its newest message in the history is an output.
-    /// Messages from outside are not counted, whatever sender they name.
+    /// Within a commit the other messages of a role come before its output, so its newest message
+    /// in the history is an output. Messages from outside are not counted, whatever sender they
+    /// name.
     pub fn last_output(&self, team: &Team) -> Option<&Arc<Message>> {
         let published = self
             .history
@@ -294,8 +314,9 @@ impl Environment {
         published.into_iter().find(is_output)
     }
 
-    /// The newest `limit` messages that a role remembers, oldest of them first; those with one label only, where
-    /// one is given. What it did in its open activation counts, what it is being told does not yet.
+    /// Returns the newest `limit` messages in the memory of a role, oldest first; if `label` is
+    /// given, only messages with that label. Outputs of its open activation are included, messages
+    /// it has not finished handling are not.
     pub fn remembered(&self, id: RoleId, label: Option<&str>, limit: usize) -> Vec<Arc<Message>> {
         let mut found: Vec<_> = self
             .memory(id)
@@ -309,7 +330,7 @@ impl Environment {
         found
     }
 
-    /// What a role remembers, oldest first, with the outputs of its open activation.
+    /// Returns the memory of a role, oldest first, followed by the outputs of its open activation.
     pub fn memory(&self, id: RoleId) -> impl DoubleEndedIterator<Item = MessageRef> {
         let role = self.role(id);
         let open = role
@@ -319,22 +340,26 @@ impl Environment {
         role.memory.iter().copied().chain(open)
     }
 
-    /// What a role was told and has not finished with: the mail it took, then the mail it has not looked at.
+    /// Returns the messages that a role has received and not finished handling: those of its open
+    /// activation, then those in its mailbox.
     pub fn buffer(&self, id: RoleId) -> impl Iterator<Item = MessageRef> {
         let role = self.role(id);
         let taken = role.activation.iter().flat_map(|a| a.news.iter().copied());
         taken.chain(role.mailbox.iter().map(|mail| mail.message))
     }
 
-    /// The value of a key as a role sees it: what is committed and its own finished writes, in whose place `seen` may
-    /// be given, then `pending` ones. None where the scope does not exist.
+    /// Returns the value of a key as a role sees it: the committed value, changed by the writes of
+    /// its finished calls and then by `pending`. If `seen` is given, it is used instead of the
+    /// value before `pending`. Returns `None` if the scope does not exist.
     pub fn read(
         &self,
         team: &Team,
-        (id, scope, key): (RoleId, &str, &str),
+        id: RoleId,
+        at: ScopeKey<'_>,
         seen: Option<Option<Json>>,
         pending: &[Write],
     ) -> Option<Option<Json>> {
+        let ScopeKey { scope, key } = at;
         let (committed, reducer) = self.scope(team, id, scope)?;
         let of_key = |writes: &mut dyn Iterator<Item = &Write>, value| {
             let writes = writes.filter(|write| write.scope == scope && write.key == key);
@@ -349,7 +374,8 @@ impl Environment {
         Some(of_key(&mut pending.iter(), seen.unwrap_or_else(stands)))
     }
 
-    /// The keys of a scope as a role sees it, sorted. None where the scope does not exist.
+    /// Returns the keys of a scope as a role sees them, sorted, or `None` if the scope does not
+    /// exist.
     pub fn keys(
         &self,
         team: &Team,
@@ -399,19 +425,20 @@ impl Environment {
             .flat_map(|a| a.done.iter().flat_map(|done| done.writes.iter()))
     }
 
-    /// The roles whose call failed, with what it was.
+    /// Returns the roles whose call failed.
     pub fn failed(&self) -> impl Iterator<Item = (RoleId, &Activation)> {
         self.activations()
             .filter(|(_, activation)| matches!(activation.phase, Phase::Failed(_)))
     }
 
-    /// The faults that are open: of the roles that failed, and of those that can be tried again and were not yet.
+    /// Returns the open faults: those of calls that failed, and of calls that can be made again but
+    /// were not yet.
     pub fn faults(&self) -> impl Iterator<Item = (RoleId, &Activation, &Fault)> {
         self.activations()
             .filter_map(|(id, activation)| Some((id, activation, activation.phase.fault()?)))
     }
 
-    /// The roles that wait for a person, with what they ask.
+    /// Returns the open requests and the roles that wait for them.
     pub fn requests(&self) -> impl Iterator<Item = (RoleId, &Request)> {
         self.activations()
             .filter_map(|(id, activation)| match &activation.phase {
@@ -420,7 +447,7 @@ impl Environment {
             })
     }
 
-    /// The calls in doubt: whose, their place among the calls that were begun, what they are.
+    /// Returns the calls in doubt: the role, the index among its external writes, and the write.
     pub fn doubts(&self) -> impl Iterator<Item = (RoleId, usize, &Begun)> {
         self.activations().flat_map(|(id, activation)| {
             activation
@@ -429,7 +456,7 @@ impl Environment {
         })
     }
 
-    /// The roles at work.
+    /// Returns the open activations.
     pub fn activations(&self) -> impl Iterator<Item = (RoleId, &Activation)> {
         let all = self.roles.iter().enumerate();
         all.filter_map(|(i, role)| role.activation.as_ref().map(|a| (RoleId(i as u16), a)))

@@ -1,9 +1,11 @@
-//! Events: the facts a run consists of. What they do to the environment is in `stepper::apply`.
+//! Events: the recorded facts a run consists of. How an event changes the environment is in
+//! `stepper::apply`.
 //!
-//! The encoding is positional, and records outlive the program that wrote them. So new variants come at the end, and
-//! the fields of a variant, as those of all it holds, stay as they are: an old record lacks the bytes of a new field and
-//! cannot be read. What has to say more is a new variant, or gets a new format byte in the store. What a commit says in
-//! detail is in `commit`.
+//! Events are encoded by position (postcard), and records outlive the program that wrote them. New
+//! variants are therefore added at the end, and the fields of a variant, and of every type it
+//! contains, never change: an old record lacks the bytes of a new field and could not be read.
+//! Additional information needs a new variant, or a new format byte in the store. The records that
+//! make up a commit are in `commit`.
 
 mod commit;
 mod status;
@@ -31,321 +33,326 @@ pub use crate::host_call::{CallPolicy, HostCall, HostCallKind, Journal, Outcome,
 pub use commit::{Released, Routed, Writer};
 pub use status::Status;
 
-/// A fact.
+/// One recorded fact.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Event {
-    /// The run began: its idea was published.
+    /// The run started and its idea was published.
     RunStarted {
-        /// The run's name.
+        /// The name of the run.
         run: RunId,
-        /// The idea.
+        /// The idea: the text the run starts from.
         idea: String,
-        /// What may be spent.
+        /// The budget of the whole team in dollars; `None` for no limit.
         budget: Option<Usd>,
-        /// The components in their places.
+        /// The component in each slot.
         components: BTreeMap<Slot, Digest>,
-        /// Where the idea went.
+        /// Who received the idea.
         routed: Routed,
-        /// The entry state.
+        /// The first checkpoint.
         checkpoint: CheckpointId,
-        /// The rules it is run under.
+        /// The rules the run is under.
         rules: Rules,
     },
-    /// The run goes on after a stop or a crash.
+    /// The run continues after a stop or a crash.
     RunResumed {
-        /// The checkpoint it goes on from; what was recorded since then holds.
+        /// The checkpoint it continues from. Events recorded after that checkpoint still count.
         checkpoint: Option<CheckpointId>,
         /// The open or next step.
         step: u64,
-        /// What may be spent from now on.
+        /// The budget from now on; `None` for no limit.
         budget: Option<Usd>,
         /// Which recorded host calls are served again.
         calls: CallPolicy,
-        /// Finished work of open activations, which is not done again.
+        /// Finished calls of open activations. They are not made again.
         kept: Vec<(RoleId, Work)>,
         /// The rules from now on.
         rules: Rules,
-        /// What was spent in all, by other lineages too.
+        /// The total spent so far, including by other lineages.
         spent: Usd,
     },
     /// A component was replaced.
     ComponentChanged {
-        /// Where.
+        /// The slot.
         slot: Slot,
-        /// What was there.
+        /// The component that was in it.
         old: Option<Digest>,
-        /// What is there now.
+        /// The component that is in it now.
         new: Digest,
     },
-    /// A message came from outside the team.
+    /// A message arrived from outside the team.
     MessageSent {
         /// The message.
         message: Message,
-        /// Where it went.
+        /// Who received it.
         routed: Routed,
     },
-    /// A step began: these roles took their mailboxes, or go on with what they had begun.
+    /// A step started: these roles took their mail, or continue the work they have open.
     StepStarted {
         /// Its number.
         step: u64,
         /// The roles, in order.
         roles: Vec<RoleId>,
     },
-    /// An attempt began.
+    /// An attempt started.
     CallStarted {
-        /// Whose.
+        /// The role that makes the attempt.
         role: RoleId,
-        /// At what.
+        /// The call that is attempted.
         work: Work,
-        /// Counts from 1.
+        /// The number of the attempt, starting at 1.
         attempt: u32,
-        /// The component; none when the host itself thinks.
+        /// The component; `None` when the host itself chooses the next action.
         digest: Option<Digest>,
-        /// What happens to the recorded host calls of earlier attempts.
+        /// What happens to the host calls recorded by earlier attempts.
         journal: Journal,
-        /// Writes among those that are forgotten, for people: they took effect, and may be made again.
+        /// Descriptions of the external writes among the forgotten calls. They took effect and may
+        /// be made again.
         forgotten: Vec<String>,
     },
-    /// An attempt called the host and has its answer.
+    /// An attempt made a host call and received the answer.
     HostCalled {
-        /// Whose attempt.
+        /// The role that makes the attempt.
         role: RoleId,
-        /// At what.
+        /// The call that is attempted.
         work: Work,
         /// The call.
         call: HostCall,
         /// Where the answer came from.
         source: Source,
-        /// The call for people, in a line; its request is kept as a digest only.
+        /// The host call in one line, for people. The request itself is kept only as a digest.
         what: String,
     },
     /// An attempt succeeded.
     CallFinished {
-        /// Whose.
+        /// The role that made the attempt.
         role: RoleId,
-        /// At what.
+        /// The call that was attempted.
         work: Work,
-        /// Counts from 1.
+        /// The number of the attempt, starting at 1.
         attempt: u32,
-        /// What came of it.
+        /// The result.
         result: Finished,
     },
     /// An attempt failed.
     CallFailed {
-        /// Whose.
+        /// The role that made the attempt.
         role: RoleId,
-        /// At what.
+        /// The call that was attempted.
         work: Work,
-        /// Counts from 1.
+        /// The number of the attempt, starting at 1.
         attempt: u32,
-        /// The component; none when the host itself thinks.
+        /// The component; `None` when the host itself chooses the next action.
         digest: Option<Digest>,
-        /// Why.
+        /// Why it failed.
         fault: Fault,
-        /// When it is tried again by itself: the pause before that, in milliseconds.
+        /// The pause before the automatic retry, in milliseconds; `None` if it is not retried
+        /// automatically.
         retry_ms: Option<u32>,
     },
-    /// The pause before another try is over.
+    /// The pause before a retry is over.
     RetryDue {
-        /// Whose.
+        /// The role that tries again.
         role: RoleId,
     },
-    /// The step cannot be committed: several roles wrote one key of a scope without a reducer.
+    /// The step cannot be committed: several roles wrote the same key of a scope without a reducer.
     StepConflicted {
-        /// The step.
+        /// The number of the step.
         step: u64,
         /// The scope.
         scope: String,
         /// The key.
         key: String,
-        /// Who wrote it.
+        /// The roles that wrote it.
         writers: Vec<Writer>,
     },
     /// The results of a step took effect, all at once.
     StepCommitted {
-        /// Its number.
+        /// The number of the step.
         step: u64,
-        /// The state afterwards.
+        /// The checkpoint after the commit.
         checkpoint: CheckpointId,
-        /// The state before.
+        /// The checkpoint before the commit.
         parent: Option<CheckpointId>,
-        /// Where its messages went, in the order in which they were published.
+        /// Who received its messages, in the order of publication.
         routed: Vec<Routed>,
-        /// What its messages made joins let go, in order.
+        /// What joins released because of these messages, in order.
         released: Vec<Released>,
     },
     /// The run stopped.
     RunEnded {
-        /// Why.
+        /// The final status.
         status: Status,
-        /// The state at the stop, where it is not that of the last checkpoint.
+        /// The checkpoint at the stop, if the state differs from that of the last checkpoint.
         checkpoint: Option<CheckpointId>,
-        /// The state before.
+        /// The checkpoint before that.
         parent: Option<CheckpointId>,
     },
-    /// A person is asked. An attempt that asks ends with it.
+    /// A human is asked. An attempt that asks ends with this event.
     RequestOpened {
-        /// Who asks.
+        /// The role that asks.
         role: RoleId,
-        /// At what.
+        /// The call that asks.
         work: Work,
-        /// What is asked.
+        /// The request.
         request: Request,
     },
-    /// A request has its answer.
+    /// A request was answered.
     RequestAnswered {
-        /// Who asked.
+        /// The role that asked.
         role: RoleId,
-        /// What was asked.
+        /// The request.
         request: RequestId,
         /// The answer.
         answer: Answer,
-        /// The state with it.
+        /// The checkpoint after the answer.
         checkpoint: CheckpointId,
-        /// The state before.
+        /// The checkpoint before the answer.
         parent: Option<CheckpointId>,
     },
-    /// Another lineage left here.
+    /// Another lineage branched off here.
     Forked {
-        /// Its name.
+        /// The name of the new lineage.
         lineage: String,
-        /// The checkpoint it left at.
+        /// The checkpoint at which it branched off.
         from: CheckpointId,
         /// Its first checkpoint.
         checkpoint: CheckpointId,
         /// The open or next step.
         step: u64,
-        /// What the operator changed.
+        /// The values that the operator changed.
         edits: Vec<Edit>,
-        /// The money, as it stands now: going back gives nothing back.
+        /// The account as it stands now. Going back to an earlier checkpoint refunds nothing.
         account: Account,
     },
-    /// An attempt is about to make a host call that may change the world.
+    /// An attempt is about to make a host call that may change something outside.
     HostCallBegun {
-        /// Whose attempt.
+        /// The role that makes the attempt.
         role: RoleId,
-        /// At what.
+        /// The call that is attempted.
         work: Work,
-        /// The call.
+        /// The intended host call.
         intent: Intent,
     },
-    /// Money and tokens are held back for a call that an attempt is about to make.
+    /// Money and tokens are reserved for a host call that an attempt is about to make.
     MoneyReserved {
-        /// Whose attempt.
+        /// The role that makes the attempt.
         role: RoleId,
-        /// At what.
+        /// The call that is attempted.
         work: Work,
-        /// For what, and how much.
+        /// The reservation.
         reserved: Reserved,
     },
-    /// An attempt wants to make a call that no budget allows any more. It ends, and is made again when there is more.
+    /// An attempt wants to make a host call that a budget no longer allows. The attempt ends and is
+    /// made again when the budget has been raised.
     CallSuspended {
-        /// Whose attempt.
+        /// The role that made the attempt.
         role: RoleId,
-        /// At what.
+        /// The call that was attempted.
         work: Work,
-        /// Counts from 1.
+        /// The number of the attempt, starting at 1.
         attempt: u32,
     },
-    /// The operator said what is to become of a call in doubt.
+    /// The operator decided what becomes of a host call in doubt.
     DoubtSettled {
-        /// Whose call.
+        /// The role that made the call.
         role: RoleId,
-        /// At what.
+        /// The call of the activation during which it was made.
         work: Work,
-        /// Its place among the calls that were begun.
+        /// Its index among the external writes of that call.
         place: u32,
-        /// What it is, for people.
+        /// A description for people.
         what: String,
-        /// What was said.
+        /// The decision.
         verdict: Verdict,
     },
-    /// An attempt that succeeds did not make calls that an earlier one had made.
+    /// An attempt that succeeds did not repeat external writes that an earlier attempt had made.
     WritesUnclaimed {
-        /// Whose attempt.
+        /// The role that makes the attempt.
         role: RoleId,
-        /// At what.
+        /// The call that is attempted.
         work: Work,
-        /// Those calls: their places among the ones that were begun, in order, and what they are, for people.
+        /// Those writes: their indices among the external writes of the call, ascending, and
+        /// descriptions for people.
         writes: Vec<(u32, String)>,
     },
-    /// The oldest message on its way out was handed over.
+    /// The oldest message in the outbox was delivered.
     HandedOver {
         /// The message.
         id: MessageId,
     },
-    /// The oldest message on its way out could not be handed over. A resume tries again.
+    /// The oldest message in the outbox could not be delivered. A resume tries again.
     HandOverFailed {
         /// The message.
         id: MessageId,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// Joins fired between steps: the team is quiet.
+    /// Joins fired between steps because the team is quiet.
     JoinReleased {
-        /// What they let go, in order.
+        /// What they released, in order.
         released: Vec<Released>,
     },
-    /// What an attempt did to files. Its success follows at once.
+    /// The file changes of an attempt. The event of its success follows at once.
     FilesWritten {
-        /// Whose attempt.
+        /// The role that makes the attempt.
         role: RoleId,
-        /// At what.
+        /// The call that is attempted.
         work: Work,
-        /// What it did, by path.
+        /// The changes, sorted by path.
         files: Vec<FileChange>,
     },
-    /// Files lie in their places.
+    /// Files were written to their final paths.
     FilesPlaced {
-        /// How many of what was to be placed, oldest first.
+        /// How many of the pending placements were carried out, oldest first.
         count: u32,
-        /// What somebody else had changed there, and the names under which that was kept beside.
+        /// Files that somebody else had changed there, each with the name under which it was kept
+        /// beside.
         aside: Vec<(String, String)>,
     },
 }
 
-/// What a role is doing: one call.
+/// One call that an activation makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Work {
-    /// It chooses its next action.
+    /// The role chooses its next action.
     Think {
         /// How many choices it made before.
         round: u32,
     },
-    /// It plans.
+    /// The role plans.
     Plan,
-    /// It runs an action.
+    /// The role runs an action.
     Act {
-        /// Which.
+        /// The action.
         action: ActionId,
-        /// For which task of the plan.
+        /// The index of the planned task it carries out.
         task: Option<u32>,
     },
-    /// A person answers for it: the work of human roles.
+    /// A human answers for the role. This is the only work of human roles.
     Answer,
 }
 
-/// What came of a successful attempt.
+/// The result of a successful attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Finished {
-    /// A choice: an action's index, or -1 to end the activation.
+    /// A choice: the index of an action, or -1 to end the activation.
     Chosen(i32),
     /// A plan.
     Planned {
-        /// Its tasks.
+        /// The planned tasks.
         tasks: Vec<Task>,
-        /// What was published beside.
+        /// Messages published in addition.
         emissions: Vec<Draft>,
-        /// What was written.
+        /// The writes to scopes.
         writes: Vec<Write>,
     },
     /// An output.
     Returned {
-        /// It.
+        /// The output.
         output: Draft,
-        /// What was published beside.
+        /// Messages published in addition.
         emissions: Vec<Draft>,
-        /// What was written.
+        /// The writes to scopes.
         writes: Vec<Write>,
     },
 }

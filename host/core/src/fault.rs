@@ -1,4 +1,4 @@
-//! Faults: what a guest did wrong, as a value. The operator's and the machine's errors are elsewhere.
+//! Faults: failures of guests, as values. Errors of the operator and of the machine are elsewhere.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -17,21 +17,21 @@ pub enum FaultKind {
     Trap,
     /// It returned a failure of its own.
     Error,
-    /// It used up its instruction budget.
+    /// It used up its fuel (instructions).
     Fuel,
-    /// It computed for too long.
+    /// It used too much CPU time.
     Cpu,
-    /// It took too long in all, waiting included.
+    /// It took too long in total, including the time it waited.
     Timeout,
     /// It asked for more memory than it may have.
     Memory,
-    /// It called too deep.
+    /// Its call stack overflowed.
     Stack,
-    /// Its output breaks its schema, or is none.
+    /// Its output does not conform to its schema, or is not a valid output at all.
     OutputInvalid,
-    /// It needed what it was not granted.
+    /// It needed something it was not granted.
     Denied,
-    /// A call to the host failed, or it made too many.
+    /// A host call failed, or it made too many.
     Host,
     /// It wrote a key that another role wrote in the same step, in a scope without a reducer.
     StateConflict,
@@ -39,7 +39,8 @@ pub enum FaultKind {
     Think,
     /// The operator stopped it.
     Interrupted,
-    /// Its output is too large. It has the name of `OutputInvalid`, and like every limit it keeps the calls.
+    /// Its output is too large. It has the same name as `OutputInvalid`, but keeps the recorded
+    /// calls like every other limit.
     OutputLimit,
 }
 
@@ -63,7 +64,7 @@ impl FaultKind {
         }
     }
 
-    /// The kind with this name.
+    /// Returns the first kind with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| kind.name() == name)
     }
@@ -85,9 +86,10 @@ impl FaultKind {
         Self::Interrupted,
     ];
 
-    /// Whether the next attempt, with an unchanged component, is served the recorded host calls first.
+    /// Returns whether the next attempt with an unchanged component is served the recorded host
+    /// calls first.
     ///
-    /// After a failure of the component's own making, the same answers would only repeat it.
+    /// After a failure that the component caused itself, the same answers would only repeat it.
     pub fn keeps_calls(self) -> bool {
         !matches!(
             self,
@@ -102,10 +104,11 @@ impl fmt::Display for FaultKind {
     }
 }
 
-/// Why an attempt failed, as far as the host itself knows it.
+/// Why an attempt failed, as far as the host itself knows.
 ///
-/// It is set where a fault is created, by the host alone, and saved with the fault. Advice and comparisons use it, never
-/// the message, which may contain the words of a guest, a model or a server.
+/// The host alone sets it, where a fault is created, and it is saved with the fault. Advice and
+/// comparisons use it instead of the message, which may contain words of a guest, a model or a
+/// server.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -113,7 +116,8 @@ pub enum FaultCause {
     /// The host knows nothing beyond the kind.
     #[default]
     Unspecified,
-    /// The guest declared the failure. The kind and the message are its own words, and the host refused it nothing.
+    /// The guest declared the failure. The kind and the message are its own words, and the host did
+    /// not refuse it anything.
     Declared,
     /// `limits.cpu` was reached.
     CpuLimit,
@@ -121,9 +125,9 @@ pub enum FaultCause {
     FuelLimit,
     /// `limits.timeout` was reached.
     TimeLimit,
-    /// Another of the `[limits]` was reached.
+    /// Another limit in `[limits]` was reached.
     Limit,
-    /// The host refused what the team file does not grant.
+    /// The host refused something that the team file does not grant.
     NotGranted(Grant),
     /// The service behind a host call failed.
     Service,
@@ -137,17 +141,18 @@ pub enum FaultCause {
     OwnBudget,
     /// The scope is not declared in the team file.
     NoScope,
-    /// A symbolic link or another special file is in the way of a change.
+    /// A symbolic link or another special file prevents a change.
     SymbolicLink,
-    /// A change of the directory in which the host saves the team.
+    /// The attempt tried to change the directory in which the host saves the team.
     StorageDirectory,
-    /// The granted directories cannot be copied for the attempt.
+    /// The granted directories could not be copied for the attempt.
     Staging,
-    /// What the attempt left in its directories cannot be kept.
+    /// What the attempt left in its directories could not be kept.
     Keeping,
-    /// The attempt was ended while it wrote more than its directories may hold. When that is depends on the machine.
+    /// The attempt was stopped while it wrote more than its directories may hold. When it is
+    /// stopped depends on the machine.
     DirectoryOverflow,
-    /// The host cannot make temporary files.
+    /// The host could not create temporary files.
     TemporaryFiles,
 }
 
@@ -167,10 +172,10 @@ pub enum Grant {
 }
 
 impl Grant {
-    /// All of them.
+    /// All grants.
     pub const ALL: [Self; 5] = [Self::Llm, Self::Http, Self::Dirs, Self::Env, Self::Secrets];
 
-    /// Its key in `allow`.
+    /// Returns its key in `allow`.
     pub fn key(self) -> &'static str {
         match self {
             Self::Llm => "llm",
@@ -245,34 +250,36 @@ impl FaultCause {
     }
 }
 
-/// Whether the guest itself says that trying again may help.
+/// Whether trying again may help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Hope {
-    /// It does, or the kind of failure suggests it (a timeout, a failing host call).
+    /// It may: the guest says so, or the kind of failure suggests it (a timeout, a failed host
+    /// call).
     Retryable,
-    /// It does not.
+    /// It does not help.
     Final,
 }
 
-/// One failed attempt.
+/// A failed attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
     /// How it failed.
     pub kind: FaultKind,
-    /// Whether another try may help.
+    /// Whether trying again may help.
     pub hope: Hope,
     /// Why it failed, as far as the host knows.
     pub cause: FaultCause,
     /// What was attempted and why it failed; the first line is the summary.
     pub message: String,
-    /// Frames of the guest's stack, innermost first; empty when there was none.
+    /// The stack frames of the guest, innermost first; empty if there are none.
     pub backtrace: Vec<String>,
-    /// The last lines the guest logged or wrote to its standard streams.
+    /// The last lines that the guest logged or wrote to its standard streams.
     pub log: Vec<String>,
 }
 
 impl Fault {
-    /// A fault with nothing to show beside its message.
+    /// Returns a fault without a backtrace, a log or a specified cause. Timeouts and failed host
+    /// calls are retryable.
     pub fn new(kind: FaultKind, message: impl Into<String>) -> Self {
         let hope = match kind {
             FaultKind::Timeout | FaultKind::Host => Hope::Retryable,
@@ -294,8 +301,9 @@ impl Fault {
         Self { cause, ..self }
     }
 
-    /// The fault of an attempt at some work as it is saved and told: whatever went wrong in the component that a role
-    /// chooses with, to the team it is the choice that failed. What the operator stopped is no failure of it.
+    /// Returns the fault as it is saved and reported for this call. A failure of the component that
+    /// chooses the next action becomes a fault of kind `Think`, whatever its own kind is. An
+    /// interruption by the operator stays as it is.
     pub fn seen(&self, work: Work) -> Cow<'_, Self> {
         match (work, self.kind) {
             (Work::Think { .. }, FaultKind::Interrupted | FaultKind::Think) => Cow::Borrowed(self),

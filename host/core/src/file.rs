@@ -1,5 +1,6 @@
-//! Files that actions wrote: what is recorded of them, what the run decided should lie in their places, and how a role
-//! sees them. Their bytes are the store's, the directories the sandbox's.
+//! Files that actions wrote: the record of the changes, the content that the run intends at each
+//! path, and how a role sees them. The bytes of files are kept by the store, the directories belong
+//! to the sandbox.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
@@ -11,24 +12,24 @@ use crate::environment::Environment;
 use crate::event::Work;
 use crate::id::{Digest, RoleId};
 
-/// What lies at a path.
+/// What is at a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Content {
     /// Nothing.
     Absent,
     /// A directory.
     Directory,
-    /// A file with these bytes.
+    /// A file.
     File {
-        /// Their SHA-256.
+        /// The SHA-256 of its bytes.
         digest: Digest,
-        /// How many they are.
+        /// Its size in bytes.
         bytes: u64,
     },
 }
 
 impl Content {
-    /// The digest of a file's bytes.
+    /// Returns the digest of the bytes of a file.
     pub fn digest(&self) -> Option<&Digest> {
         match self {
             Self::File { digest, .. } => Some(digest),
@@ -37,63 +38,66 @@ impl Content {
     }
 }
 
-/// What an action did at a path.
+/// A change that an action made at a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileChange {
-    /// Where: relative to the directory of the team file if it lies below it, else absolute.
+    /// The path: relative to the directory of the team file if it lies below it, otherwise
+    /// absolute.
     pub path: String,
     /// What the action found there.
     pub before: Content,
-    /// What it left there.
+    /// What the action left there.
     pub after: Content,
 }
 
 impl FileChange {
-    /// Whether it is one: what is there as it was, was made and removed again. A file that was written is another
-    /// thing, with whatever bytes: who asks what a run wrote wants to hear of it.
+    /// Returns whether the change has to be recorded. A path that is as it was before has not
+    /// changed, e.g. a file that was made and removed again. A file that was written always counts,
+    /// even with the bytes it had before, because the record answers what a run wrote.
     pub fn is_one(&self) -> bool {
         self.before != self.after || matches!(self.after, Content::File { .. })
     }
 }
 
-/// What the steps that were committed left at a path.
+/// What committed steps left at a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
-    /// It.
+    /// The content.
     pub content: Content,
-    /// Whose action left it.
+    /// The role whose action left it.
     pub role: RoleId,
-    /// Which of its actions.
+    /// The call that left it.
     pub work: Work,
-    /// In which step.
+    /// The step of that call.
     pub step: u64,
 }
 
-/// Something that is to be put in its place.
+/// Content that is to be written to its final path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
-    /// Where.
+    /// The path.
     pub path: String,
-    /// What the run believes to lie there. Where it is something else, somebody changed it.
+    /// What the run believes to be there. If something else is there, somebody changed it.
     pub expected: Content,
-    /// What is to lie there.
+    /// What is to be there.
     pub content: Content,
 }
 
-/// All that is known of files.
+/// Everything that is recorded about files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Files {
     /// What committed steps left, by path.
     pub kept: BTreeMap<String, Kept>,
-    /// What the run decided last for each path, committed or not.
+    /// What the run last intended to be at each path, including what is not committed yet.
     pub decided: BTreeMap<String, Content>,
-    /// What may not lie in its place yet, in order. Putting it there again does no harm.
+    /// Placements that may not have been carried out yet, in order. Repeating one does no harm.
     pub pending: Vec<Placement>,
 }
 
 impl Files {
-    /// An action did this. It is put in its place even where the run decided the same before: somebody may have removed
-    /// it since, and an action sees what it wrote itself.
+    /// Records a change made by an action and schedules its placement. It is placed even if the run
+    /// intended the same before: somebody may have removed the file since, and an action sees what
+    /// it wrote itself.
     pub fn record(&mut self, change: &FileChange) {
         let expected = self
             .decided
@@ -103,7 +107,8 @@ impl Files {
         self.settle(&change.path, expected, &change.after);
     }
 
-    /// From now on this is to lie there. What lay there is told where the run decided nothing for that path before.
+    /// Sets what is to be at a path and schedules a placement if that is new. `before` is what was
+    /// found there; it is used if the run intended nothing for the path yet.
     pub fn decide(&mut self, path: &str, before: &Content, content: &Content) {
         let expected = self.decided.get(path).unwrap_or(before).clone();
         if expected != *content {
@@ -122,8 +127,8 @@ impl Files {
         self.decided.insert(path.into(), content.clone());
     }
 
-    /// What a committed action left.
-    pub fn keep(&mut self, change: &FileChange, (role, work, step): (RoleId, Work, u64)) {
+    /// Records a change as committed.
+    pub fn keep(&mut self, change: &FileChange, role: RoleId, work: Work, step: u64) {
         self.decide(&change.path, &change.before, &change.after);
         let kept = Kept {
             content: change.after.clone(),
@@ -136,7 +141,7 @@ impl Files {
 }
 
 impl Environment {
-    /// What finished actions of an open activation did, oldest first.
+    /// Returns the changes made by the finished calls of an open activation, oldest first.
     pub fn open_changes(&self, id: RoleId) -> impl Iterator<Item = (Work, &FileChange)> {
         let done = self
             .role(id)
@@ -146,7 +151,8 @@ impl Environment {
         done.flat_map(|done| done.tried.files.iter().map(|change| (done.work, change)))
     }
 
-    /// The digests of all files that this state needs: those that committed steps left, and both sides of what is open.
+    /// Returns the digests of all files that this state needs: those left by committed steps, those
+    /// intended or pending, and both sides of every uncommitted change.
     pub fn file_digests(&self) -> BTreeSet<Digest> {
         let kept = self.files.kept.values().map(|kept| &kept.content);
         let pending = self
@@ -164,12 +170,13 @@ impl Environment {
             .collect()
     }
 
-    /// Where a role sees something else than what may lie there: its own finished actions' files, and for what others
-    /// did in steps that are not committed yet, what was there before. So it sees the same whoever is faster.
+    /// Returns the paths at which a role sees something else than what may be there, with what it
+    /// sees: the changes of its own finished calls, and the earlier content where other roles made
+    /// changes that are not committed yet. So what it sees does not depend on which role is faster.
     pub fn files_seen_by(&self, id: RoleId) -> BTreeMap<String, Content> {
         let mut seen = BTreeMap::new();
         if self.files.decided.is_empty() {
-            // No file was ever changed, as in most teams, and this is asked before every call.
+            // In most teams no file is ever changed, and this is called before every call.
             return seen;
         }
         for (other, _) in self.activations().filter(|(other, _)| *other != id) {

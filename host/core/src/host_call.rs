@@ -1,5 +1,6 @@
-//! Host calls: what attempts asked of the world and what came back; and intents, which say of a call that may change
-//! the world what it is before it is made. Making calls is the driver's part.
+//! Host calls: what attempts requested from the host and what was answered; and intents, which
+//! record what a call that may change something outside is before it is made. The calls themselves
+//! are made by the driver.
 
 use alloc::format;
 use alloc::string::String;
@@ -11,10 +12,10 @@ use crate::fault::{Fault, FaultKind};
 use crate::json::Json;
 use crate::money::Usd;
 
-/// One call of the host with its answer.
+/// A host call with its answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostCall {
-    /// What was called.
+    /// The kind of call.
     pub kind: HostCallKind,
     /// A digest of the request.
     pub request: String,
@@ -24,31 +25,31 @@ pub struct HostCall {
     pub cost: Usd,
     /// How many tokens of a language model it used.
     pub tokens: u64,
-    /// What became of it.
+    /// Whether it was answered, and whether it may have taken effect.
     pub outcome: Outcome,
-    /// How the reply of a model ended; none where there is no reply.
+    /// Why the reply of a model ended; `None` if there is no such reply.
     pub finish: Option<Finish>,
 }
 
-/// How the reply of a model ended.
+/// Why the reply of a model ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Finish {
-    /// By itself.
+    /// The model finished its reply.
     #[default]
     Stop,
     /// It was truncated at the limit of output tokens.
     Length,
-    /// The model wants tools called.
+    /// The model requests tool calls.
     ToolCalls,
     /// The model or a filter in front of it refused.
     Refusal,
-    /// In a way of the provider's own.
+    /// A reason particular to the provider.
     Other,
 }
 
 impl Finish {
-    /// All.
+    /// All reasons.
     pub const ALL: [Self; 5] = [
         Self::Stop,
         Self::Length,
@@ -68,7 +69,7 @@ impl Finish {
         }
     }
 
-    /// Returns what is wrong with the reply; none for one that is complete.
+    /// Returns the defect of the reply, or `None` if the reply is complete.
     pub fn flaw(self) -> Option<Flaw> {
         match self {
             Self::Length => Some(Flaw::Truncated),
@@ -78,7 +79,7 @@ impl Finish {
     }
 }
 
-/// What is wrong with a reply that an endpoint sent without an error.
+/// A defect of a reply that an endpoint sent without an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Flaw {
     /// It was truncated.
@@ -88,7 +89,7 @@ pub enum Flaw {
 }
 
 impl Flaw {
-    /// In words that follow the reply, e.g. "was truncated (finish reason `length`)".
+    /// Returns words to follow the reply, e.g. "was truncated (finish reason `length`)".
     pub fn described(self) -> &'static str {
         match self {
             Self::Truncated => "was truncated (finish reason `length`)",
@@ -97,20 +98,20 @@ impl Flaw {
     }
 }
 
-/// What became of a host call.
+/// The outcome of a host call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Outcome {
-    /// It was answered: the answer is served again.
+    /// It was answered. The answer is served again.
     #[default]
     Answered,
-    /// It failed without effect: it can be made again.
+    /// It failed without effect. It can be made again.
     Failed,
-    /// It failed, perhaps after it took effect.
+    /// It failed, but may have taken effect.
     Unknown,
 }
 
 impl Outcome {
-    /// All.
+    /// All outcomes.
     pub const ALL: [Self; 3] = [Self::Answered, Self::Failed, Self::Unknown];
 
     /// The name used in `team.json`.
@@ -123,7 +124,7 @@ impl Outcome {
     }
 }
 
-/// What a guest can call that is recorded.
+/// The kind of a recorded host call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum HostCallKind {
     /// A language model.
@@ -134,12 +135,12 @@ pub enum HostCallKind {
     Random,
     /// An HTTP exchange.
     Http,
-    /// A person.
+    /// A request to a human.
     Human,
 }
 
 impl HostCallKind {
-    /// All.
+    /// All kinds.
     pub const ALL: [Self; 5] = [
         Self::Llm,
         Self::Clock,
@@ -163,14 +164,14 @@ impl HostCallKind {
 /// Where the answer of a host call came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Source {
-    /// It was made.
+    /// The call was made.
     Live,
-    /// It was recorded by an earlier attempt.
+    /// The call was recorded by an earlier attempt.
     Recorded,
 }
 
 impl Source {
-    /// What it is called.
+    /// Returns the name used in events.
     pub fn name(self) -> &'static str {
         match self {
             Self::Live => "live",
@@ -179,51 +180,51 @@ impl Source {
     }
 }
 
-/// What happens to recorded host calls when a call is tried again.
+/// What a new attempt does with the host calls recorded by earlier attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Journal {
-    /// They are served first.
+    /// It is served them before it makes new ones.
     Keep,
     /// They are forgotten.
     Fresh,
 }
 
-/// Which recorded host calls are served again.
+/// Which recorded host calls are served again after a resume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CallPolicy {
-    /// It depends on how the earlier attempt ended; see `FaultKind::keeps_calls`.
+    /// Depending on how the earlier attempt ended; see `FaultKind::keeps_calls`.
     #[default]
     Auto,
-    /// All.
+    /// All of them.
     Reuse,
-    /// None.
+    /// None of them.
     Fresh,
 }
 
-/// A host call that may change the world. It is recorded before it is made.
+/// A host call that may change something outside. It is recorded before the call is made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Intent {
-    /// What is called.
+    /// The kind of call.
     pub kind: HostCallKind,
     /// A digest of the request, as in the record of its answer.
     pub request: String,
-    /// The call for people, e.g. `POST https://example.com/orders`.
+    /// A description for people, e.g. `POST https://example.com/orders`.
     pub what: String,
-    /// What may be done when its answer is lost.
+    /// What may be done if the answer is lost.
     pub again: Again,
 }
 
 /// What may be done about a call whose answer is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Again {
-    /// It carries a key by which the other side knows it again: it is simply made again.
+    /// The call carries a key by which the receiver recognises it, so it is simply made again.
     Repeat,
-    /// Only a person can know.
+    /// Only the operator can decide.
     Ask,
 }
 
 impl Again {
-    /// All.
+    /// All policies.
     pub const ALL: [Self; 2] = [Self::Repeat, Self::Ask];
 
     /// The name used in `team.json`.
@@ -235,35 +236,35 @@ impl Again {
     }
 }
 
-/// A call that was begun.
+/// An external write: a host call that may change something outside and that was started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Begun {
     /// What it was to do.
     pub intent: Intent,
-    /// What is known of it.
+    /// Whether its result is known.
     pub result: Known,
 }
 
-/// Whether the result of a call is known.
+/// Whether the result of an external write is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Known {
-    /// It was begun and nothing more is known.
+    /// The call was started, and nothing more is known.
     No,
     /// Its answer is recorded.
     Recorded,
 }
 
-/// What the operator says of a call in doubt.
+/// What the operator decides about a call in doubt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verdict {
-    /// It is to be made again.
+    /// The call is made again.
     Redo,
-    /// It is to be taken as answered like this.
+    /// The call counts as answered with this value.
     Answer(Json),
 }
 
 impl Verdict {
-    /// In the words of the public events.
+    /// Returns the name used in the public events.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Redo => "redo",
@@ -273,7 +274,7 @@ impl Verdict {
 }
 
 impl Begun {
-    /// A call that begins.
+    /// Returns a write that starts now.
     pub fn now(intent: Intent) -> Self {
         Self {
             intent,
@@ -281,20 +282,20 @@ impl Begun {
         }
     }
 
-    /// Whether its result is unknown and it must not simply be made again.
+    /// Returns whether the result is unknown and the call must not simply be made again.
     pub fn is_doubtful(&self) -> bool {
         self.result == Known::No && self.intent.again == Again::Ask
     }
 
-    /// Whether it is a call with this request whose result is unknown.
+    /// Returns whether this is a call with this request and its result is unknown.
     pub fn awaits(&self, kind: HostCallKind, request: &str) -> bool {
         self.result == Known::No && self.intent.kind == kind && self.intent.request == request
     }
 }
 
 impl Activation {
-    /// The calls in doubt, with their places among those that were begun: a result is unknown, no attempt is waiting
-    /// for it, and a repetition could do harm.
+    /// Returns the calls in doubt with their indices among the external writes: the result is
+    /// unknown, no attempt is waiting for it, and repeating the call could do harm.
     pub fn doubts(&self) -> impl Iterator<Item = (usize, &Begun)> {
         let stands = matches!(self.phase, Phase::Failed(_));
         self.current
@@ -304,13 +305,14 @@ impl Activation {
             .filter(move |(_, begun)| stands && begun.is_doubtful())
     }
 
-    /// Whether an attempt that ends now leaves calls in doubt.
+    /// Returns whether an attempt that ends now leaves calls in doubt.
     pub(crate) fn leaves_doubts(&self) -> bool {
         self.current.begun.iter().any(Begun::is_doubtful)
     }
 
-    /// Where an attempt that did not come to its end leaves its activation: ready for the next, but for a call whose
-    /// result is not known, which must not be made again without asking.
+    /// Returns the phase after an attempt that did not come to its end: ready for the next attempt,
+    /// or failed if the result of a call is unknown and it must not be repeated without asking the
+    /// operator.
     pub(crate) fn ready(&self) -> Phase {
         let Some(begun) = self.current.begun.iter().find(|begun| begun.is_doubtful()) else {
             return Phase::Ready;
@@ -324,7 +326,8 @@ impl Activation {
 }
 
 impl Current {
-    /// A call that may change the world is about to be made. It takes the place of one that it repeats.
+    /// Records that a call that may change something outside is about to be made. It replaces the
+    /// unanswered call that it repeats, if there is one.
     pub(crate) fn begin(&mut self, intent: &Intent) {
         self.begun.retain(|begun| {
             intent.again == Again::Ask || !begun.awaits(intent.kind, &intent.request)
@@ -332,7 +335,7 @@ impl Current {
         self.begun.push(Begun::now(intent.clone()));
     }
 
-    /// A call has come back.
+    /// Records the answer of a call.
     pub(crate) fn answered(&mut self, call: &HostCall) {
         self.journal.push(call.clone());
         let Some(at) = self
@@ -344,7 +347,9 @@ impl Current {
         };
         match call.outcome {
             Outcome::Answered => self.begun[at].result = Known::Recorded,
-            Outcome::Failed => drop(self.begun.remove(at)),
+            Outcome::Failed => {
+                self.begun.remove(at);
+            }
             Outcome::Unknown => {}
         }
     }

@@ -1,49 +1,50 @@
-//! Names of things: newtypes, so that one kind of id cannot be taken for another.
+//! Identifiers: newtypes, so that one kind of id cannot be mistaken for another.
 
 use alloc::string::String;
 use core::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A role, by its place in the team file.
+/// A role, by its index in the team file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RoleId(pub u16);
 
 impl RoleId {
-    /// The place as an index.
+    /// Returns the index of the role in the team.
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
 }
 
-/// An action, by its place in its role.
+/// An action, by its index in its role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ActionId(pub u16);
 
 impl ActionId {
-    /// The place as an index.
+    /// Returns the index of the action in its role.
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
 }
 
-/// A join, by its place in the team file.
+/// A join, by its index in the team file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct JoinId(pub u16);
 
 impl JoinId {
-    /// The place as an index.
+    /// Returns the index of the join in the team.
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
 }
 
-/// A component's place in the team: what a role thinks with, or one of its actions.
+/// The position of a component in a team: what chooses the next action of a role, or one of its
+/// actions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Slot {
     /// The role.
     pub role: RoleId,
-    /// What the component does for it.
+    /// What the component does for the role.
     pub part: Part,
 }
 
@@ -56,7 +57,7 @@ pub enum Part {
     Action(ActionId),
 }
 
-/// Bytes in lower-case hex, as digests are written.
+/// Returns bytes in lower-case hexadecimal, the notation of digests.
 pub fn hex(bytes: &[u8]) -> String {
     bytes
         .iter()
@@ -85,15 +86,16 @@ macro_rules! text_id {
 }
 
 text_id! {
-    /// One run of a team, from its idea to its end, over all resumes.
+    /// One run of a team, from its idea to its end, across all resumes.
     RunId
 }
 text_id! {
-    /// A message; unique within a run, and the same when the run is repeated.
+    /// A message. Unique within a run, and the same when the run is repeated.
     MessageId
 }
 text_id! {
-    /// Something that a person is asked; unique among what is open in a run, and the same when the run is repeated.
+    /// A request to a human. Unique among the open requests of a run, and the same when the run is
+    /// repeated.
     RequestId
 }
 text_id! {

@@ -1,4 +1,5 @@
-//! JSON as checked, compact text. Values are built only where something looks inside, and only of what `room` lets pass.
+//! JSON as validated, compact text. Values are built only where something looks inside, and only
+//! from text that is within the limits on depth and size.
 
 use alloc::string::{String, ToString};
 use core::fmt;
@@ -8,35 +9,37 @@ use serde_json::Value;
 
 use foreign::NonFinite;
 
-/// A valid JSON document in its compact form, keys sorted. Equal documents have equal text.
+/// A valid JSON document in compact form with sorted keys. Equal documents have equal text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Json(String);
 
 pub mod foreign;
 pub mod room;
 
-/// Text that is not taken for a JSON document. The messages go on after "it is".
+/// Why a text is not accepted as a JSON document. The messages continue a sentence that begins with
+/// "it is".
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JsonError {
-    /// It is none.
+    /// It is not JSON.
     #[error("not a JSON document: {0}")]
     Syntax(String),
-    /// It has a number that only other programs' JSON has.
+    /// It contains a number that only other programs write as JSON.
     #[error("not a JSON document: `{0}` is not JSON; write a finite number, a text or `null`")]
     NonFinite(&'static str),
-    /// It is nested too deep.
+    /// It is nested too deeply.
     #[error("nested deeper than {MAX_DEPTH} levels")]
     Deep,
-    /// A short text can stand for values that take ninety times its room.
+    /// Its values would take too much memory. A short text can stand for values ninety times its
+    /// size.
     #[error("too large to be read: its values would take more than {} MiB; hand it over in parts", room::ROOM_BYTES >> 20)]
     Large,
 }
 
-/// How deep a document may be nested. Parsers stop at 128 levels, and a document must stay readable inside the files
-/// that hold it.
+/// How deeply a document may be nested. Parsers stop at 128 levels, and a document must stay
+/// readable inside the files that contain it.
 pub const MAX_DEPTH: usize = 100;
 
-/// How deep a document is nested; 0 for one that is neither a list nor an object.
+/// Returns how deeply a value is nested: 0 if it is neither a list nor an object.
 pub fn depth(value: &Value) -> usize {
     match value {
         Value::Array(list) => 1 + list.iter().map(depth).max().unwrap_or(0),
@@ -45,36 +48,36 @@ pub fn depth(value: &Value) -> usize {
     }
 }
 
-/// Refuses a text that is nested too deep or whose values would take too much room, without parsing it. What it lets
-/// pass need not be a document.
+/// Checks a text against the limits on depth and size without parsing it. Text that passes need not
+/// be JSON.
 pub fn fits(text: &str) -> Result<(), JsonError> {
     room::check(text)
 }
 
-/// Reads a text that anybody may have written: what does not fit is refused before it is parsed. A byte order mark is
-/// skipped, and the escape of an unpaired surrogate stands for U+FFFD.
+/// Parses a text from any source. The limits are checked before it is parsed. A byte order mark is
+/// skipped, and an escaped unpaired surrogate becomes U+FFFD.
 pub fn read(text: &str) -> Result<Value, JsonError> {
     fits(text)?;
     foreign::parse(text, NonFinite::Refused, |text| serde_json::from_str(text))
 }
 
 impl Json {
-    /// Checks as `read` does, and normalises.
+    /// Parses as `read` does and returns the normalised document.
     pub fn parse(text: &str) -> Result<Self, JsonError> {
         read(text).map(Self::from)
     }
 
-    /// `null`.
+    /// Returns `null`.
     pub fn null() -> Self {
         Self("null".into())
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The document as a list: a list is itself, anything else a list of one.
+    /// Returns a list as it is, and any other value as a list with one item.
     pub(crate) fn into_list(self) -> Self {
         if self.0.starts_with('[') {
             self
@@ -83,9 +86,10 @@ impl Json {
         }
     }
 
-    /// Two lists in one. On the text: what it costs does not grow with the list that is appended to.
+    /// Concatenates two lists. This is done on the text, so that the cost does not grow with the
+    /// list that is appended to.
     pub(crate) fn join(mut self, other: &Self) -> Self {
-        // Text from a damaged store may be no list; it then stays what it is.
+        // Text from a damaged store may not be a list; it is then left unchanged.
         let items = other
             .0
             .strip_prefix('[')
@@ -100,9 +104,9 @@ impl Json {
         self
     }
 
-    /// The document as a value.
+    /// Returns the document as a value.
     pub fn value(&self) -> Value {
-        // Text from a damaged store can be anything; it is then shown as what it is, a string.
+        // Text from a damaged store can be anything; it is then returned as a string.
         serde_json::from_str(&self.0).unwrap_or_else(|_| Value::String(self.0.clone()))
     }
 }

@@ -1,7 +1,8 @@
-//! The pure core of strata-host: what a team is, what its environment holds, and what happens next.
+//! The pure core of strata-host: the definition of a team, its environment, and what happens next.
 //!
-//! No I/O, no clock, no randomness, no threads. `Stepper::next` decides, `Stepper::apply` evolves; both are total.
-//! Everything that touches the machine (guests, disk, time) is elsewhere, in the `strata-host` package.
+//! It does no I/O and uses no clock, no randomness and no threads. `Stepper::next` decides,
+//! `Stepper::apply` changes the state; both are total. Everything that touches the machine (guests,
+//! disk, time) is in the `strata-host` package.
 #![no_std]
 
 extern crate alloc;

@@ -1,4 +1,4 @@
-//! Messages and their drafts. Who receives one is decided in `environment::routing`.
+//! Messages and drafts of messages. Who receives a message is decided in `environment::routing`.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -11,23 +11,23 @@ use serde_json::Value;
 use crate::id::MessageId;
 use crate::json::Json;
 
-/// The label of the idea a run starts from.
+/// The label of the idea that a run starts from.
 pub const IDEA_LABEL: &str = "UserRequirement";
-/// The recipient that stands for everyone who watches the message's label.
+/// The recipient name that means everyone who watches the label of the message.
 pub const TO_ALL: &str = "<all>";
-/// The recipient that stands for the sender.
+/// The recipient name that means the sender.
 pub const TO_SELF: &str = "<self>";
 
-/// Under what `meta` keeps the key by which a message from outside is known again.
+/// The key of `meta` with the idempotency key of a message from outside.
 pub const IDEMPOTENCY_KEY: &str = "idempotency_key";
 
-/// What the ids of messages from outside begin with. No message of a role has such an id.
+/// The prefix of the ids of messages from outside. No message of a role has it.
 pub const SENT: &str = "sent-";
-/// Under what `meta` keeps who a message from outside says has sent it.
+/// The key of `meta` with the sender that a message from outside claims to have.
 pub const CLAIMED_SENDER: &str = "external_sent_from";
-/// Under what `meta` keeps as whom a message from outside says it speaks.
+/// The key of `meta` with the role that a message from outside claims to speak as.
 pub const CLAIMED_ROLE: &str = "external_role";
-/// As whom everything from outside speaks.
+/// The `role` of every message from outside.
 const USER: &str = "user";
 
 /// A published message.
@@ -35,26 +35,26 @@ const USER: &str = "user";
 pub struct Message {
     /// Unique within the run.
     pub id: MessageId,
-    /// The text.
+    /// The text of the message.
     pub content: String,
-    /// Structured content. Most messages have none, and there are many of them.
+    /// Structured content. Boxed, because most messages have none and there are many messages.
     pub instruct: Option<Box<Instruct>>,
     /// Who speaks, for people: `Name(Profile)`, or `user`.
     pub role: String,
-    /// The label: the producing action, or what the sender named as the cause.
+    /// The label: the action that produced it, or what the sender named as the cause.
     pub cause_by: String,
-    /// The sending role's name; empty for what comes from outside.
+    /// The name of the sending role; empty for messages from outside.
     pub sent_from: String,
-    /// The recipients the sender named; `<all>` for a broadcast.
+    /// The recipients named by the sender; `<all>` for a broadcast.
     pub send_to: Vec<String>,
-    /// What else travels with it, by name.
+    /// Further values by name.
     pub meta: BTreeMap<String, Json>,
-    /// The legs still to go.
+    /// The hops of the itinerary that are still to be made.
     pub route: Vec<Hop>,
 }
 
 impl Message {
-    /// What the person in front of the team says, to everyone who watches the label.
+    /// Returns a message of the user to everyone who watches its label.
     pub fn of_user(id: MessageId, content: String, cause_by: String) -> Self {
         Self {
             id,
@@ -69,14 +69,16 @@ impl Message {
         }
     }
 
-    /// Returns whether the message was sent from outside the team, whatever sender it names. The idea is not.
+    /// Returns whether the message was sent from outside the team, whatever sender it names. The
+    /// idea is not.
     pub fn is_from_outside(&self) -> bool {
         self.id.0.starts_with(SENT)
     }
 }
 
 impl Message {
-    /// Makes a message from outside one that no role has sent. Who it says has sent it is kept in `meta`.
+    /// Clears the sender of a message from outside, so that it does not appear to come from a role.
+    /// What it claimed is kept in `meta`.
     pub(crate) fn set_claims_aside(&mut self) {
         let sender = core::mem::take(&mut self.sent_from);
         let role = core::mem::replace(&mut self.role, USER.into());
@@ -88,7 +90,7 @@ impl Message {
         }
     }
 
-    /// Returns who this message from outside says has sent it.
+    /// Returns the sender that this message from outside claims to have.
     pub(crate) fn claimed_sender(&self) -> Option<String> {
         match self.meta.get(CLAIMED_SENDER)?.value() {
             Value::String(name) => Some(name),
@@ -100,14 +102,14 @@ impl Message {
 /// Structured content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Instruct {
-    /// The name of its type; empty when unknown. Never resolved to anything.
+    /// The name of the type of the value; empty if unknown. It is never resolved to anything.
     pub class: String,
-    /// The document.
+    /// The value.
     pub value: Json,
 }
 
 impl Instruct {
-    /// A document whose type nobody named.
+    /// Returns a value whose type is not named.
     pub fn untyped(value: Json) -> Box<Self> {
         Box::new(Self {
             class: String::new(),
@@ -116,7 +118,7 @@ impl Instruct {
     }
 }
 
-/// One leg of an itinerary: the output of `from` goes to `to`.
+/// One hop of an itinerary: the output of `from` goes to `to`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hop {
     /// A role, by name or alias.
@@ -125,17 +127,17 @@ pub struct Hop {
     pub to: Vec<String>,
 }
 
-/// What an action returned, before it is a message.
+/// A message as an action returned it, before it gets an id and a sender.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Draft {
     /// The text.
     pub content: String,
     /// Structured content.
     pub data: Option<Json>,
-    /// Explicit recipients; empty leaves the choice to the environment.
+    /// The recipients; empty leaves the choice to the environment.
     pub to: Vec<String>,
-    /// The label, where it is not the action's name.
+    /// The label, if it is not the name of the action.
     pub cause_by: Option<String>,
-    /// An itinerary.
+    /// The itinerary.
     pub route: Vec<Hop>,
 }

@@ -1,35 +1,36 @@
-//! Money, exactly.
+//! Exact amounts of money.
 
 use core::fmt;
 use core::ops::{Add, AddAssign};
 
 use serde::{Deserialize, Serialize};
 
-/// US dollars in units of 10⁻¹² (one token at $0.0375 per million costs 37,500 of them).
+/// US dollars in units of 10⁻¹² (one token at $0.0375 per million costs 37,500 units).
 ///
-/// Sums saturate: a budget that overflows is spent.
+/// Sums saturate: a budget that overflows is used up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Usd(pub u64);
 
 impl Usd {
-    /// Nothing.
+    /// No money.
     pub const ZERO: Self = Self(0);
-    /// As many dollars as may be written as a cap or a price: what a `u64` holds of units, rounded down.
+    /// The most dollars that may be written as a limit or a price: what a `u64` of these units can
+    /// hold, rounded down.
     pub const MOST_DOLLARS: f64 = 18e6;
     const PICO: f64 = 1e12;
 
-    /// From dollars; negative amounts and non-numbers are zero.
+    /// Converts from dollars. Negative amounts and NaN become zero.
     pub fn from_dollars(dollars: f64) -> Self {
         // `as` saturates and maps NaN to zero; 0.5 rounds.
         Self((dollars * Self::PICO + 0.5) as u64)
     }
 
-    /// In dollars.
+    /// Returns the amount in dollars.
     pub fn dollars(self) -> f64 {
         self.0 as f64 / Self::PICO
     }
 
-    /// The price of `tokens` at `self` per million tokens.
+    /// Returns the price of `tokens` tokens, where `self` is the price of a million.
     pub fn per_million(self, tokens: u32) -> Self {
         let total = u128::from(self.0) * u128::from(tokens) / 1_000_000;
         Self(u64::try_from(total).unwrap_or(u64::MAX))
@@ -51,7 +52,8 @@ impl AddAssign for Usd {
 
 impl fmt::Display for Usd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What is something does not read as nothing: two digits that count.
+        // An amount other than zero is never shown as zero: it gets at least two significant
+        // digits.
         let digits = match self.0.checked_ilog10() {
             Some(place @ 0..9) => (13 - place as usize).min(12),
             _ => 4,

@@ -1,5 +1,5 @@
-//! Requests: what people are asked, and what became of it. How an answer is held against its request is the host's
-//! `services::human`.
+//! Requests to humans and their answers. Whether an answer fits its request is checked in the
+//! host's `services::human`.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -10,52 +10,53 @@ use serde_json::{Value, json};
 use crate::id::RequestId;
 use crate::json::Json;
 
-/// What a person is asked.
+/// A question to a human.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
-    /// Says where in the run it is asked, so that it is the same when that is repeated.
+    /// The id. It is derived from where in the run the request is made, so it is the same when the
+    /// run is repeated.
     pub id: RequestId,
     /// The question.
     pub question: String,
-    /// The JSON Schema that the answer must follow.
+    /// The JSON Schema that the answer must conform to.
     pub schema: Option<Json>,
-    /// The texts one of which must be the answer; empty where any will do.
+    /// The allowed answers; empty if any text is allowed.
     pub choices: Vec<String>,
-    /// The answer that is taken where nobody gives one in time.
+    /// The answer that is used if nobody answers in time.
     pub default: Option<Json>,
-    /// When it is too late to answer, in milliseconds since 1970.
+    /// The deadline, in milliseconds since 1970.
     pub expires_ms: Option<i64>,
-    /// A digest of what was asked, which tells it from other calls of the host.
+    /// A digest of the request, which distinguishes it from other host calls of the same attempt.
     pub call: String,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
-    /// A person answered.
+    /// A human answered.
     Given(Json),
-    /// Nobody did in time, and this stands in for it.
+    /// Nobody answered in time, and the default is used.
     Default(Json),
-    /// Nobody did in time, and nothing stands in for it.
+    /// Nobody answered in time, and there is no default.
     Expired,
 }
 
 impl Request {
-    /// What becomes of it when nobody answers in time.
+    /// Returns the outcome if nobody answers in time.
     pub fn lapse(&self) -> Answer {
         self.default
             .clone()
             .map_or(Answer::Expired, Answer::Default)
     }
 
-    /// Whether it is too late to answer.
+    /// Returns whether the deadline has passed.
     pub fn is_over(&self, now_ms: i64) -> bool {
         self.expires_ms.is_some_and(|end| end <= now_ms)
     }
 }
 
 impl Answer {
-    /// Who answered, as it is called in events: `person`, `default`, `nobody`.
+    /// Returns who answered, in the words of the public events: `person`, `default` or `nobody`.
     pub fn by(&self) -> &'static str {
         match self {
             Self::Given(_) => "person",
@@ -64,7 +65,7 @@ impl Answer {
         }
     }
 
-    /// The answer itself, where there is one.
+    /// Returns the value of the answer, if there is one.
     pub fn value(&self) -> Option<&Json> {
         match self {
             Self::Given(value) | Self::Default(value) => Some(value),
@@ -72,7 +73,7 @@ impl Answer {
         }
     }
 
-    /// The form in which it is recorded among the host calls of an attempt.
+    /// Returns the form in which the answer is recorded among the host calls of an attempt.
     pub fn record(&self) -> Json {
         Json::from(match self.value() {
             Some(value) => json!({ "by": self.by(), "value": value.value() }),
@@ -80,7 +81,8 @@ impl Answer {
         })
     }
 
-    /// Back from the form in which it is recorded.
+    /// Returns the answer that was recorded as `record`, or `None` if no answer is recorded like
+    /// that.
     pub fn recorded(record: &Json) -> Option<Self> {
         let Value::Object(mut fields) = record.value() else {
             return None;

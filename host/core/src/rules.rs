@@ -1,6 +1,7 @@
-//! The rules: what a team's file may change from one resume to the next although the meaning of recorded events
-//! depends on it. They are recorded with every start and resume, so that the past is read back under the rules it
-//! was made under. What may not change at all is in `shape`.
+//! The rules: those properties of a team that may change from one resume to the next although the
+//! meaning of recorded events depends on them. They are recorded with every start and resume, so
+//! that older events are applied under the rules that held when they were recorded. Properties that
+//! may not change at all are in `shape`.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -11,28 +12,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::team::{React, Reducer, Role, Team, Thinker};
 
-/// What recorded events depend on and may yet change.
+/// The properties of a team that recorded events depend on and that may change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rules {
-    /// Of each role, in order.
+    /// The rules of each role, in the order of the team.
     pub roles: Vec<RoleRules>,
-    /// The shared scopes, with what unites concurrent writes.
+    /// The shared scopes, each with the reducer of concurrent writes.
     pub scopes: BTreeMap<String, Option<Reducer>>,
 }
 
-/// What recorded events of a role depend on and may yet change.
+/// The properties of a role that recorded events depend on and that may change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoleRules {
-    /// Its job, which its messages name.
+    /// Its job title, which its messages contain.
     pub profile: String,
-    /// How many actions one activation may run, where it chooses them.
+    /// How many actions one activation may run, if the role chooses its actions.
     pub max_loop: Option<u32>,
-    /// What chooses them.
+    /// What chooses the actions.
     pub thinker: Option<Thinker>,
 }
 
 impl Rules {
-    /// The rules of a team.
+    /// Returns the rules of a team.
     pub fn of(team: &Team) -> Self {
         Self {
             roles: team.roles.iter().map(RoleRules::of).collect(),
@@ -40,7 +41,7 @@ impl Rules {
         }
     }
 
-    /// The team under these rules instead of its own.
+    /// Returns the team with these rules instead of its own.
     pub(crate) fn over(&self, team: &Arc<Team>) -> Arc<Team> {
         if *self == Self::of(team) {
             return team.clone();

@@ -1,4 +1,4 @@
-//! The shape of a team: what must stay the same for a saved state to fit it.
+//! The shape of a team: what must stay the same for a saved state to fit.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -9,16 +9,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::team::{Deliver, Join, Mode, React, Role, Route, Team, Thinker};
 
-/// What stands for the mode of a role that a person plays.
+/// The text for the react mode of human roles.
 pub const HUMAN: &str = "human";
 
-/// What must stay the same: roles, action names and order, react modes, watch, routes, joins, groups. Components,
-/// limits, grants, budget and configuration are not part of it.
+/// The properties of a team that must stay the same: roles, names and order of actions, react
+/// modes, watched labels, routes, joins and groups. Components, limits, grants, budgets and
+/// configuration are not among them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shape {
     /// The roles, in order.
     pub roles: Vec<RoleShape>,
-    /// Members of groups by name.
+    /// The members of groups, by name of the group.
     pub groups: BTreeMap<String, Vec<String>>,
     /// Routes, as text.
     pub routes: Vec<String>,
@@ -26,22 +27,22 @@ pub struct Shape {
     pub joins: Vec<JoinShape>,
 }
 
-/// What must stay the same about a join.
+/// The properties of a join that must stay the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JoinShape {
     /// Its id.
     pub id: String,
     /// The names of its sources, in order.
     pub from: Vec<String>,
-    /// The name of what it lets its messages go to.
+    /// The name of the target.
     pub to: String,
     /// When it fires.
     pub mode: Mode,
-    /// How what it lets go is handled.
+    /// How the messages it releases are handled.
     pub deliver: Deliver,
 }
 
-/// What must stay the same about a role.
+/// The properties of a role that must stay the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoleShape {
     /// Its name.
@@ -50,12 +51,12 @@ pub struct RoleShape {
     pub actions: Vec<String>,
     /// The labels it watches, sorted.
     pub watch: Vec<String>,
-    /// How it reacts, as text.
+    /// Its react mode, as text.
     pub react: String,
 }
 
 impl Shape {
-    /// The shape of a team.
+    /// Returns the shape of a team.
     pub fn of(team: &Team) -> Self {
         let name = |id: &crate::id::RoleId| team.role(*id).name.clone();
         Self {
@@ -78,7 +79,7 @@ impl Shape {
         }
     }
 
-    /// How `other` differs, one line each; empty when it fits.
+    /// Returns the differences of `other`, one line each; empty if it fits.
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let mut lines = Vec::new();
         if self == other {
@@ -168,7 +169,7 @@ impl JoinShape {
         }
     }
 
-    /// All of it in the words of the team file.
+    /// Describes the join in the words of the team file.
     fn text(&self) -> String {
         let (mode, deliver) = (self.mode.name(), self.deliver.name());
         format!(
@@ -215,7 +216,8 @@ impl RoleShape {
     }
 }
 
-/// The mode in the words of the team file. The loop limit is a limit and may change.
+/// Returns the react mode in the words of the team file. The loop limit may change and is not
+/// included.
 fn react_text(react: React) -> String {
     match react {
         React::ByOrder => "by_order".to_string(),
@@ -223,7 +225,7 @@ fn react_text(react: React) -> String {
             thinker: Thinker::Component,
             ..
         } => "react (think by a component)".to_string(),
-        // What is asked may change with the loop limit and the model.
+        // What chooses may change with the loop limit and the model.
         React::Choose {
             thinker: Thinker::Model | Thinker::OnlyAction,
             ..

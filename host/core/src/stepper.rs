@@ -1,9 +1,7 @@
-//! The stepper: a team and its environment, and what happens next.
+//! The stepper: decides what a team does next, and applies what happened to its environment.
 //!
-//! `next` decides and changes nothing. `apply` changes and decides nothing. What an event does is in `apply`, what
-//! a commit merges in `commit`, what joins let go in `join`, what becomes of calls in doubt in `doubt`, of files
-//! in `files`, how another lineage begins in `fork`, how the outcome of an attempt becomes an event in `report`; what
-//! events may name is in `names`; who takes part at all is known by `awake`, what roles remember by label by `recall`.
+//! `next` decides and changes nothing; `apply` changes and decides nothing. The submodules hold the
+//! parts of both, one subject each.
 
 mod apply;
 mod awake;
@@ -13,7 +11,6 @@ mod files;
 mod fork;
 mod join;
 mod names;
-mod outside;
 mod people;
 mod recall;
 mod report;
@@ -30,34 +27,35 @@ use crate::event::{CallPolicy, Event, Journal, Status, Work};
 use crate::id::{Digest, RoleId, Slot};
 use crate::team::{OnFault, React, Role, Team, Thinker};
 
-pub use apply::Illegal;
 use awake::{Awake, Stand};
 pub use commit::conflict;
 pub use files::FILES_SCOPE;
+pub use names::Illegal;
 use recall::Recall;
 pub use report::retry;
 
-/// A team in motion.
+/// A team with its environment.
 #[derive(Clone, Debug)]
 pub struct Stepper {
-    /// The team as its file has it now.
+    /// The team as its file defines it now.
     given: Arc<Team>,
-    /// The team under the rules of the environment: the same, but while the past is read back.
+    /// The team under the rules of the environment. It differs from `given` only while older events
+    /// are applied.
     team: Arc<Team>,
     env: Environment,
-    /// What is known of the two without looking at every role.
+    /// An index of the roles that take part, so that not every role has to be examined.
     awake: Awake,
     book: Arc<AddressBook>,
     recall: Recall,
 }
 
 impl Stepper {
-    /// Puts a team and its environment together. The environment must fit: compare `Environment::shape` with
-    /// `Shape::of(team)` before.
+    /// Combines a team with its environment. The environment must fit: compare `Environment::shape`
+    /// with `Shape::of(team)` first.
     pub fn new(team: Arc<Team>, env: Environment) -> Self {
         let under = env.rules.over(&team);
         let awake = Awake::of(&under, &env);
-        // What roles watch and are called is the same under all rules.
+        // Watched labels and names of roles are the same under all rules.
         let book = Arc::new(AddressBook::of(&team, env.own_messages));
         Self {
             given: team,
@@ -69,33 +67,34 @@ impl Stepper {
         }
     }
 
-    /// The same team in another state of its run.
+    /// Returns a stepper of the same team with another state of its run.
     pub fn at(&self, env: Environment) -> Self {
         Self::new(self.given.clone(), env)
     }
 
-    /// The state alone.
+    /// Returns the environment.
     pub fn into_env(self) -> Environment {
         self.env
     }
 
-    /// The team, under the rules that the run was last started or resumed with.
+    /// Returns the team under the rules with which the run was last started or resumed.
     pub fn team(&self) -> &Arc<Team> {
         &self.team
     }
 
-    /// The environment.
+    /// Returns the environment.
     pub fn env(&self) -> &Environment {
         &self.env
     }
 
-    /// What is to be done next. Before the run is started, that is to wait for its start.
+    /// Returns what is to be done next. Before the run is started, that is to wait for its start.
     pub fn next(&self) -> Effect {
         self.next_while(&|| true)
     }
 
-    /// Returns what is to be done next. Deciding who receives what a step published can take seconds: it is given up once
-    /// `goes_on` says no, and there is nothing to do but to wait until whoever said so ends the run.
+    /// Returns what is to be done next. Deciding who receives the messages of a step can take
+    /// seconds; once `goes_on` returns false this is given up and `Effect::Wait` is returned. The
+    /// caller is then expected to end the run.
     pub fn next_while(&self, goes_on: &dyn Fn() -> bool) -> Effect {
         if self.env.run.0.is_empty() {
             return Effect::Wait;
@@ -132,8 +131,9 @@ impl Stepper {
         })
     }
 
-    /// What happens when nobody can go on: what is on its way out is waited for, then the run ends. A fault outweighs a
-    /// question: it needs mending, whatever the answer.
+    /// Returns what is done when no role can continue: wait for the outbox, otherwise end the run.
+    /// A fault takes precedence over an open request, because it must be fixed whatever the answer
+    /// is.
     fn at_rest(&self) -> Effect {
         let leaving = self.env.outbox.first();
         if leaving.is_some_and(|outbound| outbound.failed.is_none()) {
@@ -151,8 +151,9 @@ impl Stepper {
         Effect::Record(self.ended(status))
     }
 
-    /// Whether a run that ends like this could go on as soon as something comes from outside. At a fault it does if the
-    /// others go on, unless what goes out is held up.
+    /// Returns whether a run that ended with this status could continue as soon as something
+    /// arrives from outside. After a fault that is the case if the other roles go on, unless the
+    /// outbox is blocked.
     pub fn can_be_woken(&self, status: Status) -> bool {
         match status {
             Status::Done | Status::Stalled | Status::Waiting => true,
@@ -163,9 +164,11 @@ impl Stepper {
         }
     }
 
-    /// Who takes part in the next step: who has mail and no open work, and who can go on with open work.
+    /// Returns the roles that take part in the next step: those that have mail and no open
+    /// activation, and those that can continue an open one.
     fn due(&self) -> Vec<RoleId> {
-        // One that is complete here was ended by a lower limit: what it did is still to be committed.
+        // An activation that is complete here was ended by a lower loop limit; its results are not
+        // committed yet.
         let due = |stand| {
             matches!(
                 stand,
@@ -187,7 +190,7 @@ impl Stepper {
         let affords =
             |(id, activation): &(RoleId, &Activation)| self.purse(*id, activation).is_none();
         if let Some((id, activation)) = self.ready().find(affords) {
-            // Who rests before another try holds nobody up.
+            // A role that waits before a retry does not hold up the others.
             if count(Stand::Running) >= self.team.policy.max_parallel.max(1) {
                 return Effect::Wait;
             }
@@ -196,7 +199,8 @@ impl Stepper {
         if count(Stand::Running) + count(Stand::Resting) > 0 {
             return Effect::Wait;
         }
-        // A fault outweighs a want of money: it needs mending, whatever is paid.
+        // A fault takes precedence over a used-up budget, because it must be fixed whatever is
+        // paid.
         if count(Stand::Failed) > 0 && self.team.policy.on_fault == OnFault::Stop {
             return Effect::Record(self.ended(self.failure()));
         }
@@ -211,7 +215,7 @@ impl Stepper {
             .map_or(Effect::Wait, Effect::Record)
     }
 
-    /// What a run that is stopped by faults is called: a call in doubt is the more pressing of its troubles.
+    /// Returns the status of a run that is stopped by faults. A call in doubt takes precedence.
     fn failure(&self) -> Status {
         if self.env.doubts().next().is_some() {
             Status::InDoubt
@@ -220,14 +224,15 @@ impl Stepper {
         }
     }
 
-    /// Who can make a call, if there is something to spend.
+    /// Returns the roles that can make a call, if their budgets allow it.
     fn ready(&self) -> impl Iterator<Item = (RoleId, &Activation)> {
         self.awake
             .ready()
             .filter_map(|id| Some((id, self.env.role(id).activation.as_ref()?)))
     }
 
-    /// What the next attempt of an activation does with the recorded host calls of earlier ones.
+    /// Returns what the next attempt of an activation does with the recorded host calls of earlier
+    /// ones.
     pub fn journal(&self, activation: &Activation) -> Journal {
         match self.env.calls {
             _ if activation.current.answered => Journal::Keep,
@@ -238,15 +243,15 @@ impl Stepper {
         }
     }
 
-    /// Whose budget does not allow an activation to go on.
+    /// Returns whose budget, if any, does not allow an activation to continue.
     fn purse(&self, id: RoleId, activation: &Activation) -> Option<Purse> {
         let work = activation.work(self.team.role(id))?;
-        let purse = self.env.exhausted(&self.team, (id, work), Amount::NONE);
-        // An action whose own budget is used up may have something to do that costs nothing.
+        let purse = self.env.exhausted(&self.team, id, work, Amount::NONE);
+        // An action whose own budget is used up may still do something that costs nothing.
         purse.filter(|purse| !matches!(purse, Purse::Action(_)))
     }
 
-    /// Whose budgets keep open work from going on.
+    /// Returns whose budgets do not allow open activations to continue.
     pub fn purses(&self) -> impl Iterator<Item = Purse> {
         let ready = self
             .env
@@ -255,7 +260,7 @@ impl Stepper {
         ready.filter_map(|(id, activation)| self.purse(id, activation))
     }
 
-    /// The attempt that a role makes next, if it can make one.
+    /// Returns the attempt that a role makes next, if it can make one.
     pub fn invocation_of(&self, id: RoleId) -> Option<Invocation> {
         let ready = |activation: &&Activation| activation.phase.is_ready();
         let activation = self.env.role(id).activation.as_ref().filter(ready)?;
@@ -264,7 +269,7 @@ impl Stepper {
 
     fn invocation(&self, id: RoleId, activation: &Activation) -> Invocation {
         let role = self.team.role(id);
-        // A ready activation always has work: `Activation::proceed` made it ready because of it.
+        // A ready activation always has work: `Activation::proceed` makes it ready only then.
         let work = activation.work(role).unwrap_or(Work::Plan);
         let journal = self.journal(activation);
         let task = match work {
@@ -300,14 +305,14 @@ impl Stepper {
         }
     }
 
-    /// The component that does some work, if one does.
+    /// Returns the component that makes a call, if one does.
     pub fn component(&self, id: RoleId, work: Work) -> Option<&Digest> {
         self.env
             .components
             .get(&slot(self.team.role(id), id, work)?)
     }
 
-    /// The end of the run with this status.
+    /// Returns the event that ends the run with this status.
     pub fn ended(&self, status: Status) -> Event {
         // Between steps the state is that of the last checkpoint.
         let checkpoint = self.env.open.then(|| self.env.next_checkpoint());
@@ -320,8 +325,9 @@ impl Stepper {
     }
 }
 
-/// The step in which an activation is at fault: the open one, to which it belongs whenever it began; but where faults are
-/// parked others have gone on since, and only its beginning is known.
+/// Returns the step in which an activation failed. It belongs to the open step, whenever it began.
+/// If faults are parked, other roles have continued since, and only the step in which it began is
+/// known.
 pub fn step_of_fault(team: &Team, env: &Environment, activation: &Activation) -> u64 {
     match team.policy.on_fault {
         OnFault::Stop => env.step,
@@ -329,7 +335,7 @@ pub fn step_of_fault(team: &Team, env: &Environment, activation: &Activation) ->
     }
 }
 
-/// Where the component of some work stands; none when the host itself thinks, or a person does.
+/// Returns the slot of the component that makes a call; `None` if the host itself or a human does.
 pub fn slot(role: &Role, id: RoleId, work: Work) -> Option<Slot> {
     let by_model = matches!(
         role.react,

@@ -1,4 +1,5 @@
-//! A team as it is written down: static, complete, valid. How it is parsed and checked is the host's `manifest`.
+//! The definition of a team: static, complete, valid. How it is parsed and validated is in the
+//! host's `manifest`.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
@@ -16,54 +17,55 @@ use crate::money::Usd;
 pub struct Team {
     /// Its name.
     pub name: String,
-    /// What it is for.
+    /// Its purpose.
     pub desc: String,
-    /// Its roles, in the order in which they are declared. At most 65,535.
+    /// Its roles, in the order of declaration. At most 65,535.
     pub roles: Vec<Role>,
     /// Named sets of roles.
     pub groups: BTreeMap<String, Vec<RoleId>>,
-    /// Edges that replace watching for their senders.
+    /// Routes. A sender that has routes is not routed by watched labels.
     pub routes: Vec<Route>,
-    /// Where messages wait for each other, in the order in which they are declared. At most 65,535.
+    /// Its joins, in the order of declaration. At most 65,535.
     pub joins: Vec<Join>,
-    /// Shared scopes of state by name, with what unites concurrent writes.
+    /// Shared scopes by name, each with the reducer of concurrent writes.
     pub scopes: BTreeMap<String, Option<Reducer>>,
-    /// Whether names that stand for nobody here may stand for somebody outside.
+    /// Whether names that nobody in the team has may belong to an external environment.
     pub outside: Outside,
-    /// How it is run.
+    /// How the team is run.
     pub policy: Policy,
 }
 
-/// How a team is run. Unlike the rest it may change from one resume to the next.
+/// How a team is run. Unlike the rest of the definition, this may change from one resume to the
+/// next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// What a fault does to the others.
+    /// What happens to the other roles after a fault.
     pub on_fault: OnFault,
-    /// How many steps may be made in all; none for no limit.
+    /// How many steps may be made in total; `None` for no limit.
     pub max_steps: Option<u64>,
-    /// How many calls may run at once; at least 1.
+    /// How many calls may run concurrently; at least 1.
     pub max_parallel: usize,
-    /// What may be spent in all; none for no limit.
+    /// The budget in dollars in total; `None` for no limit.
     pub budget: Option<Usd>,
-    /// What else is capped.
+    /// Further budgets.
     pub purses: Purses,
 }
 
-/// Whether there is somebody outside of the team to whom messages can be handed.
+/// Whether there is an external environment to which messages can be delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outside {
-    /// Nobody: a name that stands for nobody here makes a dead letter.
+    /// There is none. A message to a name that nobody has becomes a dead letter.
     Nobody,
-    /// Somebody, reached by an external environment.
+    /// There is one.
     Somebody,
 }
 
-/// What a fault does to the rest of the team.
+/// What happens to the rest of the team after a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnFault {
-    /// The others of its step finish, then the run stops.
+    /// The other roles of the step finish, then the run stops.
     Stop,
-    /// The others go on until nothing is left to do.
+    /// The other roles continue until nothing is left to do.
     Park,
 }
 
@@ -72,25 +74,25 @@ pub enum OnFault {
 pub struct Role {
     /// Unique in the team.
     pub name: String,
-    /// Its job.
+    /// Its job title.
     pub profile: String,
-    /// What it is to achieve.
+    /// What it should achieve.
     pub goal: String,
-    /// What it has to respect.
+    /// What it must observe.
     pub constraints: String,
     /// A free description.
     pub desc: String,
-    /// The labels it hears of.
+    /// The labels of the messages it receives.
     pub watch: BTreeSet<String>,
-    /// Other names it answers to.
+    /// Its aliases.
     pub addresses: Vec<String>,
-    /// How it goes from one action to the next.
+    /// How it chooses its next action.
     pub react: React,
     /// Its actions; at most 65,535.
     pub actions: Vec<Action>,
 }
 
-/// How a role goes from one action to the next.
+/// How a role chooses its next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum React {
     /// All actions, in order.
@@ -104,7 +106,7 @@ pub enum React {
     },
     /// The first action plans tasks, the others carry them out.
     PlanAndAct,
-    /// It has no actions: a person answers its mail.
+    /// It has no actions: a human answers its mail.
     Human,
 }
 
@@ -115,62 +117,63 @@ pub enum Thinker {
     Component,
     /// The team's language model.
     Model,
-    /// Nothing: the role has one action, which is chosen without asking, as often as the loop limit says.
+    /// Nothing: the role has one action, which is run without asking, as often as the loop limit
+    /// allows.
     OnlyAction,
 }
 
 /// An action.
 #[derive(Clone, Debug)]
 pub struct Action {
-    /// Unique in its role; the label of what it publishes.
+    /// Its name, unique in the role. It is the label of what the action publishes.
     pub name: String,
-    /// When it is tried again by itself.
+    /// How often a failed call is retried.
     pub retry: Retry,
 }
 
-/// When a failed call is tried again by itself.
+/// When a failed call is retried automatically.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retry {
-    /// How many more tries it gets.
+    /// How many further attempts are made.
     pub retries: u32,
-    /// How long to wait before the first of them; doubled each time.
+    /// The pause before the first retry, in milliseconds. It is doubled each time.
     pub backoff_ms: u32,
 }
 
-/// An edge of the graph.
+/// A route for the messages of a role.
 #[derive(Clone, Debug)]
 pub struct Route {
     /// The sending role.
     pub from: RoleId,
-    /// Text for people.
+    /// A text for people.
     pub label: String,
-    /// The first arm whose condition holds is taken; the last may have none.
+    /// The arms. The first whose condition holds is taken; the last may have no condition.
     pub arms: Vec<Arm>,
 }
 
-/// One possible way of a route.
+/// One possible path of a route.
 #[derive(Clone, Debug)]
 pub struct Arm {
-    /// Holds always when there is none.
+    /// The condition; without one the arm always holds.
     pub when: Option<Condition>,
-    /// Names of roles, groups, joins, or `<self>`, `<all>`. Not aliases: what leads where is part of a team's shape, and
-    /// an alias may become another role's.
+    /// The names of roles, groups, joins, or `<self>`, `<all>`. Aliases are not allowed: the
+    /// targets are part of the shape of a team, and an alias may become that of another role.
     pub to: Vec<String>,
 }
 
-/// A place where the messages of several roles wait for each other.
+/// A join, where messages of several roles wait for each other.
 #[derive(Clone, Debug)]
 pub struct Join {
-    /// Unique among all names of the team.
+    /// Its name, unique among all names of the team.
     pub id: String,
-    /// The roles whose messages it takes, each once.
+    /// The roles whose messages it takes, without duplicates.
     pub from: Vec<RoleId>,
-    /// The name of a role, a group, or of another join that takes the messages of all of `from`. No way over joins leads
-    /// back to where it began. Not an alias, as in `Arm::to`.
+    /// The name of a role, a group, or another join that takes the messages of all of `from`. Joins
+    /// do not form cycles. Aliases are not allowed, as in `Arm::to`.
     pub to: String,
     /// When it fires.
     pub mode: Mode,
-    /// How what it releases is handled.
+    /// How the messages it releases are handled.
     pub deliver: Deliver,
 }
 
@@ -178,16 +181,16 @@ pub struct Join {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// As soon as every source has a message in it, with one of each.
+    /// As soon as it has a message of every source, with one of each.
     All,
-    /// With every message.
+    /// On every message.
     Any,
-    /// Once the team is quiet, with all messages that came.
+    /// Once the team is quiet, with all messages it has.
     Active,
 }
 
 impl Mode {
-    /// The word for it in team files.
+    /// Returns the word for it in team files.
     pub fn name(self) -> &'static str {
         match self {
             Self::All => "all",
@@ -197,18 +200,18 @@ impl Mode {
     }
 }
 
-/// How mail is handled.
+/// How a message in a mailbox is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Deliver {
-    /// In one activation with the mail around it.
+    /// In one activation together with the messages around it.
     Batch,
     /// In an activation of its own.
     Each,
 }
 
 impl Deliver {
-    /// The word for it in team files.
+    /// Returns the word for it in team files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Batch => "batch",
@@ -217,14 +220,14 @@ impl Deliver {
     }
 }
 
-/// What unites the values that several roles write to one key in one step.
+/// How the values that several roles write to one key in one step are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reducer {
-    /// A list, in the order of the roles.
+    /// As a list, in the order of the roles.
     Append,
     /// The sum.
     Add,
-    /// The greatest.
+    /// The maximum.
     Max,
     /// One object with the keys of all.
     Merge,
@@ -232,15 +235,16 @@ pub enum Reducer {
     Last,
 }
 
-/// What the component is called that a role chooses with.
+/// The name of the component that chooses the next action of a role.
 pub const THINK: &str = "think";
 
-/// Under which name an action is saved.
+/// Returns the name under which an action is saved.
 pub fn saved_action(role: &str, action: &str) -> String {
     alloc::format!("{role}/{action}")
 }
 
-/// Under which name the component is saved that a role chooses with. One of its actions may have its name, too.
+/// Returns the name under which the component is saved that chooses the actions of a role. It is
+/// distinct from the saved names of the actions, one of which may be called `think`.
 pub fn saved_thinker<'a>(role: &str, mut actions: impl Iterator<Item = &'a str>) -> String {
     if actions.any(|action| action == THINK) {
         alloc::format!("{role}/<{THINK}>")
@@ -250,33 +254,34 @@ pub fn saved_thinker<'a>(role: &str, mut actions: impl Iterator<Item = &'a str>)
 }
 
 impl Team {
-    /// A role by its id. Panics on an id of another team: ids are checked where they enter.
+    /// Returns a role. Panics if the id belongs to another team: ids are checked where they enter.
     pub fn role(&self, id: RoleId) -> &Role {
         &self.roles[id.index()]
     }
 
-    /// The ids of all roles, in order.
+    /// Returns the ids of all roles, in order.
     pub fn role_ids(&self) -> impl DoubleEndedIterator<Item = RoleId> + use<> {
         (0..self.roles.len()).map(|i| RoleId(i as u16))
     }
 
-    /// A join by its id. Panics on an id of another team.
+    /// Returns a join. Panics if the id belongs to another team.
     pub fn join(&self, id: JoinId) -> &Join {
         &self.joins[id.index()]
     }
 
-    /// The ids of all joins, in order.
+    /// Returns the ids of all joins, in order.
     pub fn join_ids(&self) -> impl Iterator<Item = JoinId> + use<> {
         (0..self.joins.len()).map(|i| JoinId(i as u16))
     }
 
-    /// What a component's place is called: `ROLE.ACTION` or `ROLE.think`.
+    /// Returns the name of a slot: `ROLE.ACTION` or `ROLE.think`.
     pub fn slot_name(&self, slot: Slot) -> String {
         let role = self.role(slot.role);
         alloc::format!("{}.{}", role.name, role.part_name(slot.part))
     }
 
-    /// What roles are called: their names, then their aliases. Of several with one name the first is meant.
+    /// Returns the names of all roles, then their aliases. If a name occurs several times, the
+    /// first one counts.
     pub(crate) fn callings(&self) -> impl Iterator<Item = (&str, RoleId)> {
         let names = self.role_ids().map(|id| (self.role(id).name.as_str(), id));
         let aliases = self.role_ids().flat_map(|id| {
@@ -288,7 +293,7 @@ impl Team {
         names.chain(aliases)
     }
 
-    /// The role with this name or, failing that, this alias.
+    /// Returns the role with this name, or else this alias.
     pub fn find(&self, name: &str) -> Option<RoleId> {
         self.callings()
             .find(|(calling, _)| *calling == name)
@@ -297,19 +302,19 @@ impl Team {
 }
 
 impl Join {
-    /// The place of a role among the sources.
+    /// Returns the index of a role among the sources.
     pub fn source(&self, role: RoleId) -> Option<usize> {
         self.from.iter().position(|source| *source == role)
     }
 }
 
 impl Role {
-    /// An action by its id. Panics on an id of another role.
+    /// Returns an action. Panics if the id belongs to another role.
     pub fn action(&self, id: ActionId) -> &Action {
         &self.actions[id.index()]
     }
 
-    /// What a part of it is called: an action by its name.
+    /// Returns the name of one of its components: the name of an action, or `think`.
     pub fn part_name(&self, part: Part) -> &str {
         match part {
             Part::Think => THINK,
@@ -317,7 +322,7 @@ impl Role {
         }
     }
 
-    /// What messages say of who speaks.
+    /// Returns the text for `Message::role`: the name and the job title.
     pub fn speaker(&self) -> String {
         if self.profile.is_empty() {
             self.name.clone()
@@ -327,35 +332,35 @@ impl Role {
     }
 }
 
-/// Who is acting, as a component is told.
+/// The acting role, as it is described to a component.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
     /// The role's name.
     pub name: String,
-    /// Its job.
+    /// Its job title.
     pub profile: String,
-    /// What it is to achieve.
+    /// What it should achieve.
     pub goal: String,
-    /// What it has to respect.
+    /// What it must observe.
     pub constraints: String,
     /// A free description.
     pub desc: String,
 }
 
-/// An action as something to choose.
+/// An action that can be chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// Its name.
     pub name: String,
-    /// What it says of itself; empty when nothing.
+    /// Its description of itself; empty if there is none.
     pub description: String,
 }
 
-/// One piece of planned work.
+/// A planned task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
     /// What is to be done.
     pub text: String,
-    /// The name of the action that shall do it.
+    /// The name of the action that is to carry it out.
     pub action: Option<String>,
 }

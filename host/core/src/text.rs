@@ -1,14 +1,16 @@
-//! Characters that a reader does not see, or that change how the text around them looks.
+//! Characters that a reader cannot see, or that change how the text around them looks.
 //!
-//! Texts of guests and strangers can hold them: a name can look like another one, and instructions to a model can be
-//! part of a text that looks harmless. Whatever is shown to a person replaces them, and no name may hold them.
+//! Texts written by guests and strangers may contain them: a name can look like another one, and a
+//! text that looks harmless can contain instructions to a model. Whatever is shown to a person
+//! replaces them, and no name may contain them.
 
-/// Returns whether a character shows nothing, reorders what stands beside it, or ends a line. These are the control
-/// characters (Unicode's category Cc, line feeds and tabs included), the format characters (Cf), the line and paragraph
-/// separators (Zl, Zp), and those that Unicode tells programs to ignore where they cannot draw them.
+/// Returns whether a character is invisible, reorders the characters beside it, or ends a line.
+/// These are the control characters (Unicode's category Cc, including line feeds and tabs), the
+/// format characters (Cf), the line and paragraph separators (Zl, Zp), and those that Unicode tells
+/// programs to ignore when they cannot draw them.
 ///
-/// Words of many languages and emoji cannot be written without U+200C and U+200D (joiners) and U+FE0E and U+FE0F (text
-/// and emoji style). These four are not included.
+/// Words of many languages and emoji cannot be written without U+200C and U+200D (joiners) and
+/// U+FE0E and U+FE0F (text and emoji style). These four are not included.
 pub const fn is_invisible(c: char) -> bool {
     matches!(
         c,
@@ -47,9 +49,9 @@ pub const fn is_invisible(c: char) -> bool {
     )
 }
 
-/// Returns the first character that a name must not hold: one that is invisible, or a joiner or a style selector in a
-/// place where it changes nothing that is seen. Joiners belong between two characters beyond ASCII, selectors behind
-/// one.
+/// Returns the first character that a name must not contain: one that is invisible, or a joiner or
+/// a style selector where it has no visible effect. A joiner is allowed between two characters
+/// beyond ASCII, a selector after one.
 pub fn unfit_for_name(name: &str) -> Option<char> {
     let mut before = None;
     let mut characters = name.chars().peekable();

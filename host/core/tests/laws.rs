@@ -1,12 +1,13 @@
 //! The laws of the core, held against random lives of random teams.
 //!
-//! `teams` draws a team, `script` decides what its actions return, `life` drives it through kills, stops, mail and
-//! changes (`mending`) by the throw of `dice`; `view` is what is compared; `hand` moves a life by hand. Then a file for
-//! each family of laws: what is recorded (`replay`, `illegal`), order and privacy (`order`), who receives what (`routing`),
-//! what deciding that may cost (`conditions`), what waits for what (`joins`), shared state (`scopes`), who waits for a
-//! person (`people`), the end (`halting`), what survives (`recovery`), going back (`lineages`), all at once
-//! (`simulation`); and single lives worth telling by themselves: `stories` of each mode, `fan_in` with joins, `cases`
-//! that once went wrong, `shapes` and keys.
+//! `teams` draws a team, `script` decides what its actions return, `life` drives it through kills,
+//! stops, mail and changes (`mending`) by the throw of `dice`; `view` is what is compared; `hand`
+//! moves a life by hand. Then a file for each family of laws: what is recorded (`replay`,
+//! `illegal`), order and privacy (`order`), who receives what (`routing`), what deciding that may
+//! cost (`conditions`), what waits for what (`joins`), shared state (`scopes`), who waits for a
+//! person (`people`), the end (`halting`), what survives (`recovery`), going back (`lineages`), all
+//! at once (`simulation`); and single lives worth telling by themselves: `stories` of each mode,
+//! `fan_in` with joins, `cases` that once went wrong, `shapes` and keys.
 
 #[path = "laws/dice.rs"]
 mod dice;

@@ -151,7 +151,8 @@ fn means(
         return Means::Refused(no_model());
     };
     let (team, env) = (journal.stepper().team(), journal.env());
-    if env.exhausted(team, at, Amount::NONE).is_none() {
+    let (role, work) = at;
+    if env.exhausted(team, role, work, Amount::NONE).is_none() {
         let (usd, tokens) = models.estimate(call);
         // A call that costs nothing needs no durable reservation, unless tokens are limited.
         let counts = usd > Usd::ZERO || team.policy.purses.cap_tokens();
@@ -161,7 +162,7 @@ fn means(
             Amount::NONE
         });
     }
-    match env.spent_out(team, at) {
+    match env.spent_out(team, role, work) {
         None => Means::Tied,
         Some(Purse::Action(_)) => Means::Refused(own_budget_used_up()),
         Some(Purse::Team | Purse::Role(_)) => Means::Spent,

@@ -1,6 +1,7 @@
 //! Answers to the requests of running attempts. Requests for the environment, the clock and random
 //! bytes are answered at once; those that leave the host are handled by `call`.
 
+use strata_core::environment::scope::ScopeKey;
 use strata_core::event::{Event, HostCall, HostCallKind, Outcome, Source};
 use strata_core::fault::FaultCause;
 use strata_core::id::{RoleId, hex};
@@ -41,7 +42,16 @@ impl Driver {
                 seen,
                 pending,
             } => {
-                let value = env.read(team, (role, &scope, &key), seen, &pending);
+                let value = env.read(
+                    team,
+                    role,
+                    ScopeKey {
+                        scope: &scope,
+                        key: &key,
+                    },
+                    seen,
+                    &pending,
+                );
                 Answer::Value(value.ok_or_else(|| self.no_scope(&scope)))
             }
             Ask::Keys { scope, pending } => Answer::Keys(

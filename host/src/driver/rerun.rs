@@ -289,7 +289,7 @@ impl Rerun {
             // The state has the same budgets as then. If the budget of others had been exhausted,
             // the attempt would have been suspended.
             ModelsThen::Some(_) => env
-                .own_is_exhausted(team, (role, work))
+                .own_is_exhausted(team, role, work)
                 .then(own_budget_used_up),
         }
     }

@@ -168,7 +168,7 @@ fn last_common(one: &Read, other: &Read) -> Result<Option<CheckpointId>, LaunchE
     let (Some(one), Some(other)) = (named(one), named(other)) else {
         return Ok(None);
     };
-    Ok(common((&one.0, &one.1), (&other.0, &other.1)))
+    Ok(common(&one.0, &one.1, &other.0, &other.1))
 }
 
 fn same_place(one: &Path, other: &Path) -> bool {

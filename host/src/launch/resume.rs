@@ -417,9 +417,7 @@ pub(super) fn go_on(
     journal.settle(verdicts)?;
     let event = if begun {
         let spent = journal.store().spent()?.max(elsewhere);
-        journal
-            .stepper()
-            .resumed_with((spent, budget), resume.calls)
+        journal.stepper().resumed_with(spent, budget, resume.calls)
     } else {
         let (run, idea) = (run_id(directory.path()), journal.env().idea.clone());
         journal.stepper().started(run, idea, components.digests())

@@ -1,5 +1,5 @@
-//! Joins: what waits in them, and which of them fire. Which messages get into a join is decided in `routing`; where
-//! they go from there, and that it is recorded, in `stepper::join`.
+//! Joins: the messages that wait in them, and which joins fire. Which messages enter a join is
+//! decided in `routing`; the events that record a release are made in `stepper::join`.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -12,23 +12,23 @@ use super::routing::{AddressBook, Named};
 use crate::id::{JoinId, RoleId};
 use crate::team::{Join, Mode, Team};
 
-/// What waits in a join.
+/// The messages that wait in a join.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JoinState {
-    /// The messages of each source, in the order in which the join names them, oldest first.
+    /// A queue for each source, in the order of the sources; in each, the oldest message first.
     pub queues: Vec<VecDeque<MessageRef>>,
 }
 
-/// A message that gets into a join.
+/// A message that enters a join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     /// The join.
     pub join: JoinId,
-    /// Who sent it.
+    /// The sender.
     pub from: RoleId,
     /// The message.
     pub message: MessageRef,
-    /// Which of the messages that are published together it is.
+    /// The index of the message among those that are published together.
     pub publication: usize,
 }
 
@@ -37,39 +37,39 @@ pub struct Arrival {
 pub struct Firing {
     /// The join.
     pub join: JoinId,
-    /// What it lets go, in the order of its sources, with who sent it.
+    /// The messages it releases, in the order of its sources, each with its sender.
     pub messages: Vec<(RoleId, MessageRef)>,
-    /// The roles that receive it, in order, each once.
+    /// The roles that receive them, ascending, without duplicates.
     pub to: Vec<RoleId>,
-    /// The join that it gets into.
+    /// The join that they enter instead.
     pub into: Option<JoinId>,
-    /// Which of the messages that are published together completes it; the first if none does.
+    /// The index of the published message that completes the join; 0 if none does.
     pub publication: usize,
 }
 
-/// When joins are looked at.
+/// What kinds of joins can fire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// While there is other work.
+    /// There is other work: joins of mode `active` wait.
     Busy,
-    /// When the team is quiet.
+    /// The team is quiet: all joins can fire.
     Quiet,
 }
 
 impl JoinState {
-    /// An empty join.
+    /// Returns the empty state of a join.
     pub fn of(join: &Join) -> Self {
         Self {
             queues: join.from.iter().map(|_| VecDeque::new()).collect(),
         }
     }
 
-    /// Whether nothing waits in it.
+    /// Returns whether no message waits in the join.
     pub fn is_empty(&self) -> bool {
         self.queues.iter().all(VecDeque::is_empty)
     }
 
-    /// The sources that nothing came from.
+    /// Returns the sources of which no message waits.
     pub fn missing<'a>(&'a self, join: &'a Join) -> impl Iterator<Item = RoleId> + 'a {
         join.from
             .iter()
@@ -78,14 +78,15 @@ impl JoinState {
             .map(|(source, _)| *source)
     }
 
-    /// Puts a message behind those of its sender.
+    /// Appends a message to the queue of its sender.
     pub(crate) fn put(&mut self, join: &Join, from: RoleId, message: MessageRef) {
         if let Some(queue) = self.queue(join, from) {
             queue.push_back(message);
         }
     }
 
-    /// The same with what another join let go, unless it waits here already: it may have come by both ways.
+    /// Appends a message released by another join, unless it waits here already; it may have
+    /// arrived by both paths.
     pub(crate) fn pass(&mut self, join: &Join, from: RoleId, message: MessageRef) {
         if let Some(queue) = self
             .queue(join, from)
@@ -95,7 +96,7 @@ impl JoinState {
         }
     }
 
-    /// Takes the oldest message of each of these senders.
+    /// Removes the oldest message of each of these senders.
     pub(crate) fn take(&mut self, join: &Join, from: impl Iterator<Item = RoleId>) {
         for source in from {
             if let Some(queue) = self.queue(join, source) {
@@ -110,38 +111,33 @@ impl JoinState {
     }
 }
 
-/// Which joins fire when these messages arrive, in order: after each message the first that can, again and again, until
-/// none can. What one lets go may get into another.
+/// Returns the joins that fire when these messages arrive, in order. After each message, the first
+/// join that can fire does, repeatedly until none can. A released message may enter another join.
 ///
-/// It ends: a message passes each join once at most, since no way over joins leads back to where it began.
+/// This terminates: joins do not form cycles, so a message passes each join at most once.
 pub fn firings(
-    (team, book): (&Team, &AddressBook),
+    team: &Team,
+    book: &AddressBook,
     joins: &[JoinState],
     arrivals: &[Arrival],
     moment: Moment,
 ) -> Vec<Firing> {
-    let mut hall = Hall::of(joins);
+    let mut hall = Hall::of(team, book, joins);
     let mut fired = Vec::new();
     for same in arrivals.chunk_by(|one, next| one.publication == next.publication) {
-        for Arrival {
-            join,
-            from,
-            message,
-            ..
-        } in same
-        {
-            hall.put(team, *join, (*from, *message));
+        for arrival in same {
+            hall.put(arrival.join, arrival.from, arrival.message);
         }
-        hall.fire((team, book), moment, same[0].publication, &mut fired);
+        hall.fire(moment, same[0].publication, &mut fired);
     }
     if arrivals.is_empty() {
-        hall.fire((team, book), moment, 0, &mut fired);
+        hall.fire(moment, 0, &mut fired);
     }
     fired
 }
 
-/// Where a join lets its messages go: to roles, or into another join.
-fn target((team, book): (&Team, &AddressBook), join: JoinId) -> (Vec<RoleId>, Option<JoinId>) {
+/// Returns where a join sends its messages: to roles, or into another join.
+fn target(team: &Team, book: &AddressBook, join: JoinId) -> (Vec<RoleId>, Option<JoinId>) {
     let (mut to, into) = match book.named(team, &team.join(join).to) {
         Some(Named::Role(role)) => (alloc::vec![role], None),
         Some(Named::Group(members)) => (members.to_vec(), None),
@@ -153,17 +149,24 @@ fn target((team, book): (&Team, &AddressBook), join: JoinId) -> (Vec<RoleId>, Op
     (to, into)
 }
 
-/// All joins as they become. What waits in them may be long and is not copied.
-struct Hall<'a>(Vec<Row<'a>>);
+/// The joins while firings are computed. Waiting messages are borrowed, because there may be many
+/// of them.
+struct Hall<'a> {
+    team: &'a Team,
+    book: &'a AddressBook,
+    /// In the order of the team.
+    rows: Vec<Row<'a>>,
+}
 
-/// One join.
+/// The state of one join in the simulation.
 struct Row<'a> {
     queues: Vec<Queue<'a>>,
-    /// The sources of what came, in order of arrival.
+    /// The sources of the messages that arrived, in order of arrival.
     came: VecDeque<usize>,
 }
 
-/// What waits, of which some was taken, and what came since.
+/// A queue: the messages that waited before, how many were taken, and the messages that arrived
+/// since.
 struct Queue<'a> {
     waiting: &'a VecDeque<MessageRef>,
     taken: usize,
@@ -171,7 +174,7 @@ struct Queue<'a> {
 }
 
 impl<'a> Hall<'a> {
-    fn of(joins: &'a [JoinState]) -> Self {
+    fn of(team: &'a Team, book: &'a AddressBook, joins: &'a [JoinState]) -> Self {
         let queue = |waiting| Queue {
             waiting,
             taken: 0,
@@ -181,44 +184,42 @@ impl<'a> Hall<'a> {
             queues: join.queues.iter().map(queue).collect(),
             came: VecDeque::new(),
         };
-        Self(joins.iter().map(row).collect())
+        Self {
+            team,
+            book,
+            rows: joins.iter().map(row).collect(),
+        }
     }
 
-    fn put(&mut self, team: &Team, join: JoinId, (from, message): (RoleId, MessageRef)) {
-        if let Some(source) = team.join(join).source(from) {
-            let row = &mut self.0[join.index()];
+    fn put(&mut self, join: JoinId, from: RoleId, message: MessageRef) {
+        if let Some(source) = self.team.join(join).source(from) {
+            let row = &mut self.rows[join.index()];
             row.queues[source].came.push(message);
             row.came.push_back(source);
         }
     }
 
-    /// The same with what another join let go, unless it waits there already.
-    fn pass(&mut self, team: &Team, join: JoinId, (from, message): (RoleId, MessageRef)) {
-        let source = team.join(join).source(from);
-        if source.is_some_and(|source| !self.0[join.index()].queues[source].holds(message)) {
-            self.put(team, join, (from, message));
+    /// Enqueues a message released by another join, unless it waits there already.
+    fn pass(&mut self, join: JoinId, from: RoleId, message: MessageRef) {
+        let source = self.team.join(join).source(from);
+        if source.is_some_and(|source| !self.rows[join.index()].queues[source].holds(message)) {
+            self.put(join, from, message);
         }
     }
 
-    /// Lets joins fire until none can.
-    fn fire(
-        &mut self,
-        (team, book): (&Team, &AddressBook),
-        mut moment: Moment,
-        publication: usize,
-        fired: &mut Vec<Firing>,
-    ) {
-        while let Some(join) = self.ready(team, moment) {
-            // What an active join lets go may end the quiet.
-            if team.join(join).mode == Mode::Active {
+    /// Fires joins until none can fire.
+    fn fire(&mut self, mut moment: Moment, publication: usize, fired: &mut Vec<Firing>) {
+        while let Some(join) = self.ready(moment) {
+            // Messages released by a join of mode `active` may create other work.
+            if self.team.join(join).mode == Mode::Active {
                 moment = Moment::Busy;
             }
-            let messages = self.take(team, join);
-            let (to, into) = target((team, book), join);
+            let messages = self.take(join);
+            let (to, into) = target(self.team, self.book, join);
             if let Some(next) = into {
-                messages
-                    .iter()
-                    .for_each(|message| self.pass(team, next, *message));
+                for (from, message) in &messages {
+                    self.pass(next, *from, *message);
+                }
             }
             fired.push(Firing {
                 join,
@@ -230,11 +231,12 @@ impl<'a> Hall<'a> {
         }
     }
 
-    /// The first join that can fire.
-    fn ready(&self, team: &Team, moment: Moment) -> Option<JoinId> {
+    /// Returns the first join that can fire.
+    fn ready(&self, moment: Moment) -> Option<JoinId> {
+        let team = self.team;
         let first = |modes: &[Mode]| {
             let fires = |id: &JoinId| {
-                let (mode, queues) = (team.join(*id).mode, &self.0[id.index()].queues);
+                let (mode, queues) = (team.join(*id).mode, &self.rows[id.index()].queues);
                 let waits = |queue: &Queue<'_>| queue.first().is_some();
                 modes.contains(&mode)
                     && queues.iter().any(waits)
@@ -243,19 +245,16 @@ impl<'a> Hall<'a> {
             team.join_ids().find(fires)
         };
         let ready = first(&[Mode::All, Mode::Any]);
-        ready.or_else(|| {
-            if moment == Moment::Quiet {
-                first(&[Mode::Active])
-            } else {
-                None
-            }
-        })
+        if ready.is_none() && moment == Moment::Quiet {
+            return first(&[Mode::Active]);
+        }
+        ready
     }
 
-    /// Takes what a join lets go: one message of each source, or all that came where it waited for the quiet; where any
-    /// fires it, the one that came first.
-    fn take(&mut self, team: &Team, id: JoinId) -> Vec<(RoleId, MessageRef)> {
-        let (join, row) = (team.join(id), &mut self.0[id.index()]);
+    /// Takes the messages that a join releases: one of each source; for a join of mode `active`,
+    /// all of them; for one of mode `any`, the one that arrived first.
+    fn take(&mut self, id: JoinId) -> Vec<(RoleId, MessageRef)> {
+        let (join, row) = (self.team.join(id), &mut self.rows[id.index()]);
         if join.mode == Mode::Any
             && let Some(source) = row.came.pop_front()
         {

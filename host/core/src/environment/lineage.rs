@@ -1,7 +1,8 @@
 //! Lineages: which line of checkpoints a state belongs to, and how two of them are related.
 //!
-//! A run starts on one lineage. Going back to a checkpoint begins another, which shares everything before it and
-//! counts its checkpoints on from there. Where lineages are kept is the store's business.
+//! A run starts on one lineage. Going back to a checkpoint starts another one, which shares
+//! everything before that checkpoint and continues its numbering. Where lineages are saved is
+//! decided in the store.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -10,15 +11,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::CheckpointId;
 
-/// The lineage a run starts on.
+/// The name of the lineage that a run starts on.
 pub const FIRST_LINEAGE: &str = "main";
 
-/// A line of checkpoints, from the first of the run.
+/// A line of checkpoints, beginning with the first of the run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lineage {
     /// Its name.
     pub name: String,
-    /// Where it and those before it left the one they came from, oldest first.
+    /// The checkpoints at which it and its ancestors branched off, oldest first.
     pub forks: Vec<CheckpointId>,
 }
 
@@ -32,7 +33,7 @@ impl Default for Lineage {
 }
 
 impl Lineage {
-    /// The lineage that leaves this one at a checkpoint.
+    /// Returns a lineage that branches off this one at a checkpoint.
     pub fn fork(&self, name: &str, from: &CheckpointId) -> Self {
         let mut forks = self.forks.clone();
         forks.push(from.clone());
@@ -42,7 +43,7 @@ impl Lineage {
         }
     }
 
-    /// Whether its checkpoints, or those it shares, bear this name.
+    /// Returns whether this is the name of the lineage or of one of its ancestors.
     pub fn passes(&self, name: &str) -> bool {
         self.name == name
             || self
@@ -52,18 +53,19 @@ impl Lineage {
                 .any(|(lineage, _)| lineage == name)
     }
 
-    /// The name of its checkpoint with this number; numbers count from the beginning of the run.
+    /// Returns the id of its checkpoint with this number. Numbers count from the start of the run.
     pub fn checkpoint(&self, number: u64) -> CheckpointId {
         CheckpointId(alloc::format!("{}-{number}", self.name))
     }
 
-    /// The first of its own checkpoints.
+    /// Returns the first checkpoint that it does not share with an ancestor.
     pub fn beginning(&self) -> CheckpointId {
         let left = self.forks.last().and_then(place);
         self.checkpoint(left.map_or(0, |(_, number)| number + 1))
     }
 
-    /// What stands for the run in idempotency keys: what another lineage does to the world is another effect.
+    /// Returns the first part of its idempotency keys. Lineages differ in it, because what another
+    /// lineage does outside is a separate effect.
     pub fn key(&self, run: &str) -> String {
         if self.name == FIRST_LINEAGE {
             run.into()
@@ -73,24 +75,27 @@ impl Lineage {
     }
 }
 
-/// The lineage of a checkpoint and its number; none for a name that was not made here.
+/// Returns the lineage of a checkpoint and its number, or `None` if the id does not have this form.
 pub fn place(id: &CheckpointId) -> Option<(&str, u64)> {
     let (lineage, number) = id.0.rsplit_once('-')?;
     Some((lineage, number.parse().ok()?))
 }
 
-/// The last checkpoint that two states have in common, each given by its lineage and its newest checkpoint. It is
-/// told from the names alone; none where one of them was not made here, or they come from different beginnings.
+/// Returns the last checkpoint that two states have in common, each given by its lineage and its
+/// newest checkpoint. Only the ids are compared. Returns `None` if one does not have the usual
+/// form, or if the lineages do not begin with the same one.
 pub fn common(
-    one: (&Lineage, &CheckpointId),
-    other: (&Lineage, &CheckpointId),
+    one: &Lineage,
+    one_head: &CheckpointId,
+    other: &Lineage,
+    other_head: &CheckpointId,
 ) -> Option<CheckpointId> {
-    let path = |(lineage, head): (&Lineage, &CheckpointId)| -> Option<Vec<(String, u64)>> {
+    let path = |lineage: &Lineage, head: &CheckpointId| -> Option<Vec<(String, u64)>> {
         let all = lineage.forks.iter().chain([head]);
         all.map(|id| place(id).map(|(name, number)| (name.into(), number)))
             .collect()
     };
-    let (one, other) = (path(one)?, path(other)?);
+    let (one, other) = (path(one, one_head)?, path(other, other_head)?);
     let mut last = None;
     for ((name, number), (other_name, other_number)) in one.into_iter().zip(other) {
         if name != other_name {
@@ -124,8 +129,8 @@ mod tests {
         };
         let (one, other) = (given(one), given(other));
         let expected = expected.map(CheckpointId::from);
-        assert_eq!(common((&one.0, &one.1), (&other.0, &other.1)), expected);
-        assert_eq!(common((&other.0, &other.1), (&one.0, &one.1)), expected);
+        assert_eq!(common(&one.0, &one.1, &other.0, &other.1), expected);
+        assert_eq!(common(&other.0, &other.1, &one.0, &one.1), expected);
     }
 
     #[test]

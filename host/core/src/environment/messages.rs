@@ -1,5 +1,5 @@
-//! The messages of a run, in the order in which they were made. The first of them, which nothing changes any more, may lie
-//! in pages that are read when one of their messages is first asked for.
+//! The messages of a run, in the order in which they were made. The first of them, which no longer
+//! change, may be stored in pages that are read only when one of their messages is needed.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -8,12 +8,12 @@ use core::ops::Range;
 
 use crate::message::Message;
 
-/// Messages that may lie elsewhere until one of them is asked for.
+/// Messages that may be stored elsewhere until one of them is needed.
 pub trait Page: fmt::Debug + Send + Sync {
-    /// How many there are. Never another number.
+    /// Returns how many there are. The number never changes.
     fn count(&self) -> usize;
 
-    /// All of them, oldest first. Never others.
+    /// Returns all of them, oldest first. They never change.
     fn messages(&self) -> &[Arc<Message>];
 }
 
@@ -21,19 +21,19 @@ pub trait Page: fmt::Debug + Send + Sync {
 #[derive(Clone, Debug, Default)]
 pub struct Messages {
     pages: Vec<Paged>,
-    /// Those after the pages.
+    /// The messages after those in pages.
     own: Vec<Arc<Message>>,
 }
 
 #[derive(Clone, Debug)]
 struct Paged {
-    /// The place of the first message after it.
+    /// The index of the first message after the page.
     end: usize,
     page: Arc<dyn Page>,
 }
 
 impl Messages {
-    /// Messages in pages, oldest first, and those after them.
+    /// Returns messages that consist of pages, oldest first, and the messages after them.
     pub fn new(pages: impl IntoIterator<Item = Arc<dyn Page>>, own: Vec<Arc<Message>>) -> Self {
         let mut end = 0;
         let paged = |page: Arc<dyn Page>| {
@@ -46,17 +46,17 @@ impl Messages {
         }
     }
 
-    /// How many there are.
+    /// Returns how many messages there are.
     pub fn len(&self) -> usize {
         self.paged() + self.own.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The message at a place. Panics where there is none.
+    /// Returns the message at an index. Panics if there is none.
     pub fn get(&self, place: usize) -> &Arc<Message> {
         if let Some(at) = place.checked_sub(self.paged()) {
             return &self.own[at];
@@ -66,12 +66,12 @@ impl Messages {
         &page.messages()[place + page.count() - end]
     }
 
-    /// The newest message.
+    /// Returns the newest message.
     pub fn last(&self) -> Option<&Arc<Message>> {
         self.len().checked_sub(1).map(|place| self.get(place))
     }
 
-    /// The message at a place, to be changed. Panics where there is none.
+    /// Returns a mutable reference to the message at an index. Panics if there is none.
     pub fn get_mut(&mut self, place: usize) -> &mut Arc<Message> {
         while place < self.paged()
             && let Some(Paged { page, .. }) = self.pages.pop()
@@ -82,18 +82,18 @@ impl Messages {
         &mut self.own[at]
     }
 
-    /// Adds one after all others.
+    /// Appends a message.
     pub fn push(&mut self, message: Arc<Message>) {
         self.own.push(message);
     }
 
-    /// All of them, oldest first.
+    /// Returns all messages, oldest first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Arc<Message>> + ExactSizeIterator {
         self.range(0..self.len())
     }
 
-    /// Those at some places, oldest first. Pages that have none of them stay where they are. The iterator panics where
-    /// there is none.
+    /// Returns the messages in a range, oldest first. Other pages are not read. The iterator panics
+    /// at an index without a message.
     pub fn range(
         &self,
         places: Range<usize>,
@@ -101,7 +101,7 @@ impl Messages {
         places.map(|place| self.get(place))
     }
 
-    /// How many lie in pages.
+    /// Returns how many messages are in pages.
     fn paged(&self) -> usize {
         self.pages.last().map_or(0, |paged| paged.end)
     }
@@ -116,7 +116,7 @@ impl FromIterator<Arc<Message>> for Messages {
     }
 }
 
-/// Where they lie does not matter.
+/// Whether messages are stored in pages does not matter.
 impl PartialEq for Messages {
     fn eq(&self, other: &Self) -> bool {
         self.iter().eq(other.iter())
@@ -155,7 +155,7 @@ mod tests {
         places.map(|n| Arc::new(message(n))).collect()
     }
 
-    /// Messages up to the last of these places, in pages that end at the others.
+    /// Returns messages up to the last of these indices, in pages that end at the others.
     fn paged(ends: &[usize]) -> (Vec<Arc<Counted>>, Messages) {
         let starts = [0].iter().chain(ends);
         let mut parts: Vec<_> = starts

@@ -1,4 +1,4 @@
-//! Routing: who receives a message. All of it is here; nothing is delivered here.
+//! Routing: decides who receives a message. Nothing is delivered here.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
@@ -11,34 +11,34 @@ use crate::condition::WorkBudget;
 use crate::event::Routed;
 use crate::id::{JoinId, RoleId};
 use crate::message::{Hop, Message, TO_ALL, TO_SELF};
-use crate::team::{Outside, Route, Team};
+use crate::team::{Outside, Team};
 
-/// A message about to be published.
+/// A message that is about to be published.
 pub struct Parcel<'a> {
     /// The message.
     pub message: &'a Message,
-    /// The sending role; none for what comes from outside.
+    /// The sending role; `None` if it comes from outside.
     pub from: Option<RoleId>,
-    /// Whether its sender named recipients.
+    /// Whether its sender named the recipients.
     pub addressed: Addressed,
-    /// The legs that it may follow: its own, or those of the mail it answers.
+    /// The hops that it may follow: its own, or those of the mail it answers.
     pub itinerary: Vec<Hop>,
 }
 
-/// Who watches which label, and what names stand for. Made from a team, so that not every role is asked for every
-/// message and every name in it.
+/// An index of watched labels and names. It is built once for a team, so that not every role has to
+/// be examined for every message and every name.
 #[derive(Clone, Debug, Default)]
 pub struct AddressBook {
     watching: BTreeMap<String, Vec<RoleId>>,
     roles: BTreeMap<String, RoleId>,
     joins: BTreeMap<String, JoinId>,
-    /// The roles that joins lead to.
+    /// The roles that receive messages from joins.
     joined: BTreeSet<RoleId>,
     own_messages: OwnMessages,
 }
 
 impl AddressBook {
-    /// That of a team whose roles hear themselves or do not.
+    /// Returns the address book of a team.
     pub fn of(team: &Team, own_messages: OwnMessages) -> Self {
         let mut book = Self {
             own_messages,
@@ -57,7 +57,9 @@ impl AddressBook {
         }
         for id in team.join_ids() {
             match book.named(team, &team.join(id).to) {
-                Some(Named::Role(role)) => drop(book.joined.insert(role)),
+                Some(Named::Role(role)) => {
+                    book.joined.insert(role);
+                }
                 Some(Named::Group(members)) => book.joined.extend(members),
                 Some(Named::Join(_)) | None => {}
             }
@@ -65,7 +67,8 @@ impl AddressBook {
         book
     }
 
-    /// Whether a role may be told again what it has read: by a join.
+    /// Returns whether a role may receive a message again that it has already handled, because a
+    /// join leads to it.
     pub(crate) fn is_joined(&self, role: RoleId) -> bool {
         self.joined.contains(&role)
     }
@@ -74,7 +77,8 @@ impl AddressBook {
         self.watching.get(label).map_or(&[], Vec::as_slice)
     }
 
-    /// What a name stands for: role, alias, group or join, in this order; none when nobody.
+    /// Returns what has this name: a role, an alias, a group or a join, in this order of
+    /// precedence.
     pub fn named<'a>(&self, team: &'a Team, name: &str) -> Option<Named<'a>> {
         let role = || self.roles.get(name).copied().map(Named::Role);
         let group = || team.groups.get(name).map(|members| Named::Group(members));
@@ -83,10 +87,10 @@ impl AddressBook {
     }
 }
 
-/// What a name stands for.
+/// What a name refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Named<'a> {
-    /// A role, by its name or an alias.
+    /// A role, by its name or alias.
     Role(RoleId),
     /// The members of a group.
     Group(&'a [RoleId]),
@@ -94,9 +98,9 @@ pub enum Named<'a> {
     Join(JoinId),
 }
 
-/// Decides who receives a message: the recipients its sender named; else the next leg of its itinerary; else the
-/// sender's routes; else everyone who watches its label. `budget` is what the conditions of these routes may still do for
-/// this sender.
+/// Decides who receives a message: the recipients named by its sender; otherwise the next hop of
+/// its itinerary; otherwise the routes of the sender; otherwise all roles that watch its label.
+/// `budget` limits the work of the conditions of these routes.
 pub fn route(
     team: &Team,
     book: &AddressBook,
@@ -109,7 +113,7 @@ pub fn route(
         addressed,
         itinerary,
     } = parcel;
-    let (legs, rest) = split(book, (from, message.claimed_sender().as_deref()), itinerary);
+    let (legs, rest) = split(book, from, message.claimed_sender().as_deref(), itinerary);
     let mut routed = Routed {
         id: message.id.clone(),
         from,
@@ -121,26 +125,19 @@ pub fn route(
         rest,
         outside: Vec::new(),
     };
-    let routes: Vec<&Route> = team
-        .routes
-        .iter()
-        .filter(|route| Some(route.from) == from)
-        .collect();
+    let has_routes = team.routes.iter().any(|route| Some(route.from) == from);
     if addressed == Addressed::Named {
-        address((team, book), &mut routed, &message.send_to);
+        address(team, book, &mut routed, &message.send_to);
     } else if !legs.is_empty() {
         if legs.iter().all(|leg| leg.to.is_empty()) {
             routed.dropped = Some("its itinerary names nobody for this leg".into());
         }
-        address(
-            (team, book),
-            &mut routed,
-            legs.iter().flat_map(|leg| &leg.to),
-        );
-    } else if !routes.is_empty() {
-        follow((team, book), &mut routed, (&routes, budget), message);
+        let names = legs.iter().flat_map(|leg| &leg.to);
+        address(team, book, &mut routed, names);
+    } else if has_routes {
+        follow(team, book, &mut routed, message, budget);
     } else {
-        address((team, book), &mut routed, &[TO_ALL.into()]);
+        address(team, book, &mut routed, &[TO_ALL.into()]);
     }
     routed.to.sort_unstable();
     routed.to.dedup();
@@ -149,11 +146,13 @@ pub fn route(
     routed
 }
 
-/// The legs that begin at the sender, who may be outside and then says itself who it is, and the others; each once, or
-/// those that nobody travels would double wherever copies of one message meet.
+/// Splits an itinerary into the hops that begin at the sender and the remaining ones, without
+/// duplicates. A sender outside is matched by the name it claims. Duplicates are removed because
+/// hops that nobody makes would double whenever copies of a message meet.
 fn split(
     book: &AddressBook,
-    (from, claimed): (Option<RoleId>, Option<&str>),
+    from: Option<RoleId>,
+    claimed: Option<&str>,
     itinerary: Vec<Hop>,
 ) -> (Vec<Hop>, Vec<Hop>) {
     let mut seen = BTreeSet::new();
@@ -171,16 +170,21 @@ fn split(
     })
 }
 
-/// Takes the first arm that holds of each route. A condition that cannot be judged does not hold.
+/// Takes the first arm that holds of each route of the sender. A condition that cannot be evaluated
+/// does not hold.
 fn follow(
-    (team, book): (&Team, &AddressBook),
+    team: &Team,
+    book: &AddressBook,
     routed: &mut Routed,
-    (routes, budget): (&[&Route], &mut WorkBudget),
     message: &Message,
+    budget: &mut WorkBudget,
 ) {
     let mut why: Option<String> = None;
     let mut taken = Vec::new();
-    for route in routes {
+    for route in &team.routes {
+        if Some(route.from) != routed.from {
+            continue;
+        }
         for arm in &route.arms {
             let holds = match &arm.when {
                 None => true,
@@ -201,13 +205,15 @@ fn follow(
     if taken.is_empty() {
         routed.dropped = Some(why.unwrap_or_else(|| "no route of its sender matches it".into()));
     }
-    address((team, book), routed, taken.into_iter().flatten());
+    address(team, book, routed, taken.into_iter().flatten());
 }
 
-/// Adds the roles and joins that names stand for. Others stand for somebody outside, where there is anybody, else they
-/// are dead letters, as is what a join does not wait for. A guest may write very many names, and write them again.
+/// Adds the roles and joins with these names. Other names belong to the external environment, if
+/// there is one; otherwise they are undeliverable, like the name of a join that does not wait for
+/// the sender. A guest may name very many recipients, and name them repeatedly.
 fn address<'a>(
-    (team, book): (&Team, &AddressBook),
+    team: &Team,
+    book: &AddressBook,
     routed: &mut Routed,
     names: impl IntoIterator<Item = &'a String>,
 ) {
@@ -231,7 +237,8 @@ fn address<'a>(
                     routed.joins.push(join)
                 }
                 other => {
-                    // What comes from outside is not sent back there, or it would go round for ever.
+                    // A message from outside is not sent back there, or it would circulate for
+                    // ever.
                     let leaves = other.is_none()
                         && team.outside == Outside::Somebody
                         && routed.from.is_some();
@@ -247,7 +254,7 @@ fn address<'a>(
     }
 }
 
-/// Whether a join waits for the messages of a sender.
+/// Returns whether a join waits for messages of a sender.
 fn takes(team: &Team, join: JoinId, from: Option<RoleId>) -> bool {
     from.is_some_and(|from| team.join(join).source(from).is_some())
 }

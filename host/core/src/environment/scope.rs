@@ -1,4 +1,4 @@
-//! Scopes of state: what is in them, and how concurrent writes become one value.
+//! Scopes of state: their values, and how concurrent writes become one value.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -12,31 +12,40 @@ use crate::team::Reducer;
 /// The name of the scope that is private to the acting role.
 pub const ROLE_SCOPE: &str = "role";
 
-/// The values of one scope by key.
+/// The values of a scope by key.
 pub type Scope = BTreeMap<String, Json>;
 
-/// One change of one key, in the order in which the guest made it.
+/// A key of a scope, by names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScopeKey<'a> {
+    /// `role` or the name of a shared scope.
+    pub scope: &'a str,
+    /// The key.
+    pub key: &'a str,
+}
+
+/// A change of a key. Writes are kept in the order in which the guest made them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Write {
     /// `role` or the name of a shared scope.
     pub scope: String,
     /// The key.
     pub key: String,
-    /// What happens to it.
+    /// The change.
     pub change: Change,
 }
 
-/// What happens to a key.
+/// A change of the value of a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Change {
-    /// It gets this value, or offers it to the scope's reducer.
+    /// Sets the value, or passes it to the reducer of the scope.
     Set(Json),
-    /// It is removed.
+    /// Removes the key.
     Delete,
 }
 
-/// Applies changes to the value a key has, in their order. What it costs grows with the texts of all, not with how often
-/// a large value is changed.
+/// Applies changes to the value of a key, in order, and returns the new value. The cost grows with
+/// the size of all texts together, not with how often a large value is changed.
 pub fn unite<'a>(
     reducer: Option<Reducer>,
     old: Option<Json>,
@@ -48,7 +57,7 @@ pub fn unite<'a>(
         Some(Reducer::Merge) => Some(merge),
         None | Some(Reducer::Append | Reducer::Last) => None,
     };
-    // As a document, or taken apart once something was combined with it.
+    // The value as text, or as a parsed value once a change was combined with it.
     let (mut text, mut apart) = (old, None);
     for change in changes {
         match (change, combine) {
@@ -73,7 +82,8 @@ pub fn unite<'a>(
     apart.map(Json::from).or(text)
 }
 
-/// Whole numbers add exactly while they fit; texts are joined; what cannot be added is replaced.
+/// Integers are added exactly while the sum fits; strings are concatenated; what cannot be added is
+/// replaced.
 fn add(old: Value, new: Value) -> Value {
     match (old, new) {
         (Value::Number(a), Value::Number(b)) => {
@@ -88,7 +98,7 @@ fn add(old: Value, new: Value) -> Value {
     }
 }
 
-/// A number without a fraction. The widest, `u64` and `i64`, have room for their sum.
+/// Returns a number without a fraction. `i128` can hold the sum of any two of type `u64` or `i64`.
 fn whole(number: &Number) -> Option<i128> {
     number
         .as_i64()
@@ -96,7 +106,7 @@ fn whole(number: &Number) -> Option<i128> {
         .or_else(|| number.as_u64().map(i128::from))
 }
 
-/// The greater of two numbers or texts; what cannot be compared is replaced.
+/// Returns the larger of two numbers or strings; what cannot be compared is replaced.
 fn max(old: Value, new: Value) -> Value {
     let keep_old = match (&old, &new) {
         (Value::Number(a), Value::Number(b)) => match (whole(a), whole(b)) {
@@ -109,7 +119,8 @@ fn max(old: Value, new: Value) -> Value {
     if keep_old { old } else { new }
 }
 
-/// One object with the keys of both, the newer value where both have one; other values are replaced.
+/// Returns one object with the keys of both, and the newer value if both have a key; other values
+/// are replaced.
 fn merge(old: Value, new: Value) -> Value {
     match (old, new) {
         (Value::Object(mut a), Value::Object(b)) => {

@@ -1,5 +1,5 @@
-//! Whether a state that was read can have come about. Everything else takes for granted that what a state names is there:
-//! where one enters from outside, this is asked once.
+//! Validation of a state that was read from outside. All other code assumes that whatever a state
+//! refers to exists, so this is checked once, where a state enters.
 
 use super::{Environment, MessageRef};
 use crate::activation::Activation;
@@ -7,25 +7,25 @@ use crate::event::Work;
 use crate::id::{Part, RoleId, Slot};
 use crate::shape::RoleShape;
 
-/// Why a state is none.
+/// Why a state is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unsound {
-    /// What it says of its roles does not go with its shape.
+    /// Its roles do not match its shape.
     #[error("it has other roles than the team that it is of")]
     Roles,
-    /// The same of joins.
+    /// Its joins do not match its shape.
     #[error("it has other joins than the team that it is of")]
     Joins,
-    /// A reference leads nowhere.
+    /// It refers to a message that does not exist.
     #[error("it speaks of messages that it does not have")]
     Messages,
-    /// It speaks of an action that its shape does not have.
+    /// It refers to an action that its shape does not have.
     #[error("it speaks of actions that the team does not have")]
     Actions,
 }
 
 impl Environment {
-    /// The state, if all of it goes together.
+    /// Returns the state if it is consistent.
     pub fn checked(mut self) -> Result<Self, Unsound> {
         let shape = &self.shape;
         if self.roles.len() != shape.roles.len() || self.rules.roles.len() != shape.roles.len() {
@@ -47,41 +47,48 @@ impl Environment {
         }
     }
 
-    /// Shows every reference to a message, which may be changed.
+    /// Calls `visit` with every reference to a message. The references may be changed.
     pub fn each_reference(&mut self, visit: &mut dyn FnMut(&mut MessageRef)) {
-        self.history.iter_mut().for_each(&mut *visit);
-        self.dead_letters
-            .iter_mut()
-            .for_each(|dead| visit(&mut dead.message));
-        self.joins
+        for message in &mut self.history {
+            visit(message);
+        }
+        for dead_letter in &mut self.dead_letters {
+            visit(&mut dead_letter.message);
+        }
+        for message in self
+            .joins
             .iter_mut()
             .flat_map(|join| &mut join.queues)
             .flatten()
-            .for_each(&mut *visit);
-        self.outbox
-            .iter_mut()
-            .for_each(|outbound| visit(&mut outbound.message));
+        {
+            visit(message);
+        }
+        for outbound in &mut self.outbox {
+            visit(&mut outbound.message);
+        }
         for role in &mut self.roles {
-            role.mailbox
-                .iter_mut()
-                .for_each(|mail| visit(&mut mail.message));
-            role.memory
-                .iter_mut()
-                .chain(&mut role.latest)
-                .for_each(&mut *visit);
+            for mail in &mut role.mailbox {
+                visit(&mut mail.message);
+            }
+            for message in role.memory.iter_mut().chain(&mut role.latest) {
+                visit(message);
+            }
             if let Some(activation) = &mut role.activation {
-                activation.news.iter_mut().for_each(&mut *visit);
+                for message in &mut activation.news {
+                    visit(message);
+                }
                 for done in &mut activation.done {
                     visit(&mut done.output.message);
-                    done.emissions
-                        .iter_mut()
-                        .for_each(|outgoing| visit(&mut outgoing.message));
+                    for outgoing in &mut done.emissions {
+                        visit(&mut outgoing.message);
+                    }
                 }
             }
         }
     }
 
-    /// Whether every action that it speaks of is one of the role whose it is said to be.
+    /// Returns whether every action that the state refers to exists in the role it is attributed
+    /// to.
     fn names_actions(&self) -> bool {
         let role = |id: RoleId| self.shape.roles.get(id.index());
         let has = |slot: &Slot| match slot.part {
@@ -101,7 +108,7 @@ impl Environment {
     }
 }
 
-/// Whether a role has what its activation speaks of.
+/// Returns whether a role has all actions that its activation refers to.
 fn goes_with(activation: &Activation, role: &RoleShape) -> bool {
     let works = activation
         .done

@@ -1,4 +1,5 @@
-//! What a commit says: where messages went, what joins let go, and whose writes kept it from happening.
+//! The records of a commit: who received messages, what joins released, and which writers prevented
+//! a commit.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -9,51 +10,52 @@ use super::Work;
 use crate::id::{Digest, JoinId, MessageId, RoleId};
 use crate::message::Hop;
 
-/// Where a message went.
+/// Who receives a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Routed {
     /// The message.
     pub id: MessageId,
-    /// Who sent it; none for what came from outside.
+    /// The role that sent it; `None` if it came from outside.
     pub from: Option<RoleId>,
     /// Its label.
     pub cause_by: String,
-    /// The roles that received it, in order, each once.
+    /// The roles that receive it, ascending, without duplicates.
     pub to: Vec<RoleId>,
-    /// The joins it got into, in order, each once.
+    /// The joins it enters, ascending, without duplicates.
     pub joins: Vec<JoinId>,
-    /// Names that stand for nobody, and joins that do not wait for the sender.
+    /// Recipient names that nobody has, and joins that do not wait for the sender.
     pub dead: Vec<String>,
-    /// Why nobody was even tried.
+    /// Why the message has no recipients at all, e.g. because no condition of a route holds.
     pub dropped: Option<String>,
-    /// The legs that travel on with it.
+    /// The rest of the itinerary, which the message keeps.
     pub rest: Vec<Hop>,
-    /// Names that stand for somebody outside.
+    /// Recipient names that belong to the external environment.
     pub outside: Vec<String>,
 }
 
-/// What a join let go.
+/// What a join released.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Released {
     /// The join.
     pub join: JoinId,
-    /// The messages, in the order of its sources, with who sent them.
+    /// The messages, in the order of the sources of the join, each with its sender.
     pub messages: Vec<(RoleId, MessageId)>,
-    /// The roles that received them, in order, each once.
+    /// The roles that received them, ascending, without duplicates.
     pub to: Vec<RoleId>,
-    /// The join they got into.
+    /// The join that they entered instead, if it leads into another join.
     pub into: Option<JoinId>,
 }
 
-/// A role that goes back to before a call, since what that wrote conflicts with what others wrote.
+/// A role that is set back to before a call, because what that call wrote conflicts with the writes
+/// of other roles.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Writer {
     /// The role.
     pub role: RoleId,
     /// The call.
     pub work: Work,
-    /// The attempt that wrote; counts from 1.
+    /// The number of the attempt that wrote, starting at 1.
     pub attempt: u32,
-    /// The component; none when the host itself thinks.
+    /// The component; `None` when the host itself chooses the next action.
     pub digest: Option<Digest>,
 }

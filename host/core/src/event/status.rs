@@ -1,17 +1,17 @@
-//! How a run stands, in the words of events and of `team.json`.
+//! The status of a run, with the names used in events and in `team.json`.
 
 use serde::{Deserialize, Serialize};
 
-/// How a run stands.
+/// The status of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Status {
-    /// It goes on, or was killed.
+    /// The run continues, or its process was killed.
     Running,
     /// Nothing is left to do.
     Done,
     /// A fault stopped it.
     Failed,
-    /// It waits for a person.
+    /// It waits for a human.
     Waiting,
     /// The budget is used up.
     OutOfBudget,
@@ -19,14 +19,14 @@ pub enum Status {
     Stalled,
     /// The step limit is reached.
     StepLimit,
-    /// The result of an external write is unknown.
+    /// The outcome of an external write is unknown.
     InDoubt,
     /// The operator stopped it.
     Interrupted,
 }
 
 impl Status {
-    /// All.
+    /// All statuses.
     pub const ALL: [Self; 9] = [
         Self::Running,
         Self::Done,
@@ -54,7 +54,7 @@ impl Status {
         }
     }
 
-    /// The status with this name.
+    /// Returns the status with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL
             .iter()

@@ -1,23 +1,25 @@
-//! JSON as other programs write it: with a byte order mark, with halves of surrogate pairs, with Python's `NaN`. The
-//! strict parser comes first, so that reading correct JSON costs nothing more; only what it refuses is repaired.
+//! Lenient parsing of JSON as other programs write it: with a byte order mark, with unpaired
+//! surrogates, with Python's `NaN`. The strict parser runs first, so that reading correct JSON
+//! costs nothing more; only a text that it refuses is repaired.
 
 use alloc::string::{String, ToString};
 use core::ops::RangeInclusive;
 
 use super::JsonError;
 
-/// What is done about `NaN`, `Infinity` and `-Infinity`, which Python writes although JSON does not have them.
+/// What to do with `NaN`, `Infinity` and `-Infinity`, which Python writes although JSON does not
+/// have them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NonFinite {
-    /// They are refused by name.
+    /// Refuse them, with an error that names them.
     Refused,
-    /// They are read as `null`.
+    /// Read them as `null`.
     Null,
 }
 
-/// Parses `text` with `parse`, leniently: a byte order mark is skipped, and the escape of an unpaired surrogate stands
-/// for U+FFFD. Bounds on size and depth are those of `parse`. Fails with the error of the strict parser if the text is
-/// not JSON for another reason, too.
+/// Parses `text` with `parse`, leniently: a byte order mark is skipped, and an escaped unpaired
+/// surrogate becomes U+FFFD. The limits on size and depth are those of `parse`. Returns the error
+/// of the strict parser if the text is not JSON for another reason as well.
 pub fn parse<T>(
     text: &str,
     non_finite: NonFinite,
@@ -44,8 +46,9 @@ struct Repaired {
     non_finite: Option<&'static str>,
 }
 
-/// Replaces the escape of every unpaired surrogate by what `replacement` returns for it. For readers of a text that comes
-/// in pieces, where the other half of a pair may be in the next piece.
+/// Replaces every escaped unpaired surrogate by what `replacement` returns for it. This is for
+/// readers of a text that arrives in pieces, where the other half of a pair may be in the next
+/// piece.
 pub fn replace_unpaired(text: &str, replacement: impl Fn(u16) -> String) -> String {
     let write = |kind, replaced: &mut String| match kind {
         FlawKind::Unpaired(half) => replaced.push_str(&replacement(half)),
@@ -86,11 +89,11 @@ fn replace_flaws(text: &str, mut write: impl FnMut(FlawKind, &mut String)) -> Op
 }
 
 const BYTE_ORDER_MARK: char = '\u{feff}';
-/// The escape of U+FFFD, as long as what it replaces.
+/// The escape of U+FFFD. It has the length of the escape it replaces.
 const REPLACEMENT: &str = "\\ufffd";
-/// How long the escape of one UTF-16 unit is.
+/// The length of the escape of one UTF-16 unit.
 const ESCAPE_BYTES: usize = 6;
-/// The units that begin a pair of surrogates, and those that end one.
+/// The units that begin a surrogate pair, and those that end one.
 const FIRST_HALVES: RangeInclusive<u16> = 0xd800..=0xdbff;
 const SECOND_HALVES: RangeInclusive<u16> = 0xdc00..=0xdfff;
 /// The numbers that JSON does not have.
@@ -104,17 +107,17 @@ struct Flaw {
 }
 
 enum FlawKind {
-    /// Half a surrogate pair.
+    /// An unpaired surrogate.
     Unpaired(u16),
     /// A number that JSON does not have.
     NonFinite(&'static str),
 }
 
-/// All flaws of a text, in order.
+/// Iterates over all flaws of a text, in order.
 struct Flaws<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// Whether `at` is in a text.
+    /// Whether `at` is inside a string.
     in_text: bool,
 }
 
@@ -127,7 +130,7 @@ impl<'a> Flaws<'a> {
         }
     }
 
-    /// The half of a pair that is escaped at a position.
+    /// Returns the surrogate whose escape begins at this position, if one does.
     fn half(&self, at: usize) -> Option<u16> {
         let digits = self
             .bytes
@@ -139,7 +142,8 @@ impl<'a> Flaws<'a> {
             .filter(|unit| FIRST_HALVES.contains(unit) || SECOND_HALVES.contains(unit))
     }
 
-    /// The number at a position that JSON does not have. It is a word of its own.
+    /// Returns the number that JSON does not have at the current position, if there is one. It must
+    /// not be part of a longer word.
     fn non_finite(&self) -> Option<&'static str> {
         let is_word = |byte: Option<&u8>| {
             byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(byte))
@@ -152,7 +156,8 @@ impl<'a> Flaws<'a> {
         found.filter(ends).filter(|_| !is_word(before))
     }
 
-    /// Goes behind the escape at `at`. Returns what is wrong with it.
+    /// Moves past the escape at the current position. Returns a flaw if it is an unpaired
+    /// surrogate.
     fn skip_escape(&mut self) -> Option<Flaw> {
         let at = self.at;
         let half = self.half(at);

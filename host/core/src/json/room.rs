@@ -1,68 +1,71 @@
-//! How deep a document is and how much room it takes as a value, told from its text before anything is made of it, or
-//! part by part while it is made of something else. Text that is no document passes here: the parser refuses it where it
-//! stops being one, and until there the count is right.
+//! Limits on the depth of a JSON document and on the memory that its value takes. They are checked
+//! on the text before anything is parsed, or step by step while a value is built from something
+//! else. Text that is not JSON can pass: the parser refuses it at the first error, and up to there
+//! the count is right.
 
 use super::{JsonError, MAX_DEPTH};
 
-/// How much room a document may take as a value. More than any team's message needs; all that run at the same time
-/// parse theirs within a few times this.
+/// How many bytes a document may take as a value. This is more than any team's message needs, and
+/// all documents that are parsed at the same time need only a few times this amount.
 pub(super) const ROOM_BYTES: usize = 128 << 20;
 
-/// A list that is not empty begins with room for four values.
+/// What a list that is not empty takes: it starts with capacity for four values.
 const LIST: usize = 128;
-/// A further value of a list that doubles when it is full, and the least that a text takes.
+/// What a further value takes in a list whose capacity doubles when it is full; at the same time
+/// the least that a string takes.
 const ITEM: usize = 96;
-/// An object that is not empty begins with room for eleven keys and values.
+/// What an object that is not empty takes: it starts with capacity for eleven keys and values.
 const OBJECT: usize = 640;
-/// A further key and value of an object that is half full, and the least that two texts take.
+/// What a further key and value take in an object that is half full; at the same time the least
+/// that two strings take.
 const ENTRY: usize = 176;
 
-/// The room that is left for a document while it is made of something else than text. What is in a list or an object
-/// takes its own beside.
+/// The number of bytes that are left for a document while it is built from something other than
+/// text. The content of a value inside a list or an object is counted separately.
 #[derive(Clone, Debug)]
 pub struct Room {
     left: usize,
 }
 
 impl Room {
-    /// As much as may be made of a text.
+    /// Returns the budget of a whole document, the same as for a text.
     pub fn of_a_document() -> Self {
         Self::of(ROOM_BYTES)
     }
 
-    /// Another amount.
+    /// Returns a budget of this many bytes.
     pub fn of(bytes: usize) -> Self {
         Self { left: bytes }
     }
 
-    /// Takes room for a text of so many bytes.
+    /// Takes the bytes of a string of this length. Fails if less is left.
     pub fn text(&mut self, bytes: usize) -> Result<(), JsonError> {
         self.left = self.left.checked_sub(bytes).ok_or(JsonError::Large)?;
         Ok(())
     }
 
-    /// Takes room for a value in a list, where so many are before it.
+    /// Takes the bytes of a value in a list that has `before` values already.
     pub fn item(&mut self, before: usize) -> Result<(), JsonError> {
         self.text(if before == 0 { LIST } else { ITEM })
     }
 
-    /// Takes room for a key of an object, where so many are before it, and for its value.
+    /// Takes the bytes of a key and its value in an object that has `before` entries already.
     pub fn entry(&mut self, before: usize, key: &str) -> Result<(), JsonError> {
         self.text(key.len())?;
         self.text(if before == 0 { OBJECT } else { ENTRY })
     }
 }
 
-/// Refuses what is nested too deep or would take too much room.
+/// Checks that a text is not nested too deeply and that its value would not take too many bytes.
 pub(super) fn check(text: &str) -> Result<(), JsonError> {
     count(text).map(drop)
 }
 
-/// The room that a text takes with its values.
+/// Counts the bytes that a text takes together with its value.
 fn count(text: &str) -> Result<usize, JsonError> {
     let mut room = text.len();
     let mut depth = 0;
-    // A bit for each level that is open, the innermost last: whether it is an object.
+    // One bit for each level that is open, the innermost last: whether it is an object.
     let mut objects = 0u128;
     let mut last = b' ';
     let mut bytes = text.bytes();
@@ -81,7 +84,7 @@ fn count(text: &str) -> Result<usize, JsonError> {
             b']' | b'}' => {
                 depth = depth.saturating_sub(1);
                 objects >>= 1;
-                // What is empty takes no room of its own.
+                // An empty list or object allocates nothing.
                 room -= match (last, byte) {
                     (b'[', b']') => LIST,
                     (b'{', b'}') => OBJECT,
@@ -99,12 +102,14 @@ fn count(text: &str) -> Result<usize, JsonError> {
     Ok(room)
 }
 
-/// Goes on behind the end of a string that has begun.
+/// Moves past the end of a string that has begun.
 fn skip_string(bytes: &mut core::str::Bytes<'_>) {
     while let Some(byte) = bytes.next() {
         match byte {
             b'"' => return,
-            b'\\' => drop(bytes.next()),
+            b'\\' => {
+                bytes.next();
+            }
             _ => {}
         }
     }

@@ -1,38 +1,25 @@
-//! Applying events: the only thing that changes an environment, live and when a run is read back.
+//! Applying events. Nothing else changes an environment, neither live nor when recorded events are
+//! read.
 //!
-//! Every event is checked before anything changes: an illegal one leaves the state untouched.
+//! Every event is checked before anything changes: an illegal event leaves the state untouched.
 
 use alloc::format;
-use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::Stepper;
-use super::awake::{Awake, Stand};
+use super::awake::Awake;
+use super::names::{Applied, Illegal, ensure};
 use super::report::idle_task;
 use crate::activation::{Activation, Addressed, Done, Outgoing, Phase};
+use crate::environment::scope::Write;
 use crate::event::{Event, Finished, Journal, Routed, Status, Work};
 use crate::fault::Fault;
-use crate::id::{CheckpointId, Digest, JoinId, Part, RoleId, Slot};
+use crate::id::{CheckpointId, Digest, RoleId, Slot};
 use crate::message::{Draft, IDEA_LABEL, Instruct, Message, TO_ALL};
 use crate::rules::Rules;
 
-/// An event that cannot have happened in this state: a damaged journal, or a bug.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("an event does not fit the state it is applied to: {0}")]
-pub struct Illegal(pub(super) String);
-
-pub(super) type Applied = Result<(), Illegal>;
-
-pub(super) fn ensure(holds: bool, why: &str) -> Applied {
-    if holds {
-        Ok(())
-    } else {
-        Err(Illegal(why.into()))
-    }
-}
-
 impl Stepper {
-    /// Lets an event happen.
+    /// Applies an event. Fails, without changing anything, if it does not fit the state.
     pub fn apply(&mut self, event: &Event) -> Applied {
         self.happen(event)?;
         self.awake.follow(&self.team, &self.env, event);
@@ -53,6 +40,54 @@ impl Stepper {
             }
             Event::MessageSent { message, routed } => self.message_sent(message, routed),
             Event::StepStarted { step, roles } => self.step_started(*step, roles),
+            Event::CallStarted { .. }
+            | Event::CallSuspended { .. }
+            | Event::CallFinished { .. }
+            | Event::CallFailed { .. }
+            | Event::RetryDue { .. } => self.apply_call_event(event),
+            Event::HostCallBegun { .. }
+            | Event::HostCalled { .. }
+            | Event::MoneyReserved { .. }
+            | Event::DoubtSettled { .. }
+            | Event::WritesUnclaimed { .. } => self.host_call(event),
+            Event::StepConflicted {
+                scope,
+                key,
+                writers,
+                ..
+            } => {
+                ensure(self.settled(), "a conflict in a step that is not settled")?;
+                ensure(
+                    self.conflict().as_ref() == Some(event),
+                    "a conflict that is none",
+                )?;
+                self.undo(scope, key, writers);
+                Ok(())
+            }
+            Event::StepCommitted { .. } => self.step_committed(event),
+            Event::JoinReleased { .. } => self.apply_join_released(event),
+            Event::RequestOpened {
+                role,
+                work,
+                request,
+            } => self.open_request(*role, *work, request),
+            Event::RequestAnswered { .. } => self.answer_request(event),
+            Event::HandedOver { id } => self.handed_over(id, None),
+            Event::HandOverFailed { id, why } => self.handed_over(id, Some(why)),
+            Event::RunEnded {
+                status,
+                checkpoint,
+                parent,
+            } => self.apply_run_ended(*status, checkpoint.as_ref(), parent.as_ref()),
+            Event::Forked { .. } => self.fork(event),
+            Event::FilesWritten { role, work, files } => self.files_written(*role, *work, files),
+            Event::FilesPlaced { count, .. } => self.files_placed(*count as usize),
+        }
+    }
+
+    /// Applies the events of attempts, except those of host calls.
+    fn apply_call_event(&mut self, event: &Event) -> Applied {
+        match event {
             Event::CallStarted {
                 role,
                 work,
@@ -60,11 +95,6 @@ impl Stepper {
                 journal,
                 ..
             } => self.begin_call(*role, *work, *attempt, *journal),
-            Event::HostCallBegun { .. }
-            | Event::HostCalled { .. }
-            | Event::MoneyReserved { .. }
-            | Event::DoubtSettled { .. }
-            | Event::WritesUnclaimed { .. } => self.host_call(event),
             Event::CallSuspended {
                 role,
                 work,
@@ -103,61 +133,39 @@ impl Stepper {
                 activation.phase = Phase::Ready;
                 Ok(())
             }
-            Event::StepConflicted {
-                scope,
-                key,
-                writers,
-                ..
-            } => {
-                ensure(self.settled(), "a conflict in a step that is not settled")?;
-                ensure(
-                    self.conflict().as_ref() == Some(event),
-                    "a conflict that is none",
-                )?;
-                self.undo(scope, key, writers);
-                Ok(())
-            }
-            Event::StepCommitted { .. } => self.step_committed(event),
-            Event::JoinReleased { .. } => {
-                self.started_run()?;
-                self.going()?;
-                ensure(
-                    !self.env.open,
-                    "joins that fire by themselves within a step",
-                )?;
-                ensure(
-                    self.release().as_ref() == Some(event),
-                    "joins that cannot fire",
-                )?;
-                self.join(&[], &self.fired_between_steps());
-                Ok(())
-            }
-            Event::RequestOpened {
-                role,
-                work,
-                request,
-            } => self.open_request(*role, *work, request),
-            Event::RequestAnswered { .. } => self.answer_request(event),
-            Event::HandedOver { id } => self.handed_over(id, None),
-            Event::HandOverFailed { id, why } => self.handed_over(id, Some(why)),
-            Event::RunEnded {
-                status,
-                checkpoint,
-                parent,
-            } => {
-                self.started_run()?;
-                self.going()?;
-                ensure(*status != Status::Running, "an end that is none")?;
-                self.env.status = *status;
-                if let Some(id) = checkpoint {
-                    self.mark(id.clone(), parent.clone());
-                }
-                Ok(())
-            }
-            Event::Forked { .. } => self.fork(event),
-            Event::FilesWritten { role, work, files } => self.files_written(*role, *work, files),
-            Event::FilesPlaced { count, .. } => self.files_placed(*count as usize),
+            _ => Ok(()),
         }
+    }
+
+    fn apply_join_released(&mut self, event: &Event) -> Applied {
+        self.started_run()?;
+        self.going()?;
+        ensure(
+            !self.env.open,
+            "joins that fire by themselves within a step",
+        )?;
+        ensure(
+            self.release().as_ref() == Some(event),
+            "joins that cannot fire",
+        )?;
+        self.join(&[], &self.fired_between_steps());
+        Ok(())
+    }
+
+    fn apply_run_ended(
+        &mut self,
+        status: Status,
+        checkpoint: Option<&CheckpointId>,
+        parent: Option<&CheckpointId>,
+    ) -> Applied {
+        self.started_run()?;
+        self.going()?;
+        ensure(status != Status::Running, "an end that is none")?;
+        self.env.status = status;
+        if let Some(id) = checkpoint {
+            self.mark(id.clone(), parent.cloned());
+        }
+        Ok(())
     }
 
     fn run_started(&mut self, event: &Event) -> Applied {
@@ -213,40 +221,33 @@ impl Stepper {
             "a resume from another place",
         )?;
         ensure(*spent >= self.env.spent, "a resume that gives money back")?;
-        // By the rules of then: lower ones may leave a call that was under way without a place.
-        let at_work = |id: RoleId| {
-            Some((
-                id,
-                self.env
-                    .role(id)
-                    .activation
-                    .as_ref()?
-                    .work(self.team.role(id))?,
-            ))
-        };
-        let at_work: Vec<(RoleId, Work)> = self.team.role_ids().filter_map(at_work).collect();
+        // Determined under the old rules: a lower loop limit may leave a call without a place that
+        // was in progress.
+        let mut at_work = Vec::new();
+        for (id, activation) in self.env.activations() {
+            if let Some(work) = activation.work(self.team.role(id)) {
+                at_work.push((id, work));
+            }
+        }
         self.rule(rules)?;
         self.env.status = Status::Running;
         (self.env.spent, self.env.budget) = (*spent, *budget);
         self.env.calls = *calls;
-        at_work
-            .into_iter()
-            .for_each(|(id, work)| self.env.forfeit(id, work));
-        self.env
-            .outbox
-            .iter_mut()
-            .for_each(|outbound| outbound.failed = None);
-        let (states, roles) = (self.env.roles.iter_mut(), &self.team.roles);
-        states.zip(roles).for_each(|(state, role)| {
-            state
-                .activation
-                .iter_mut()
-                .for_each(|open| open.resume(role))
-        });
+        for (id, work) in at_work {
+            self.env.forfeit(id, work);
+        }
+        for outbound in &mut self.env.outbox {
+            outbound.failed = None;
+        }
+        for (state, role) in self.env.roles.iter_mut().zip(&self.team.roles) {
+            if let Some(activation) = &mut state.activation {
+                activation.resume(role);
+            }
+        }
         Ok(())
     }
 
-    /// From now on these rules hold.
+    /// Adopts these rules from now on.
     fn rule(&mut self, rules: &Rules) -> Applied {
         ensure(
             rules.roles.len() == self.env.roles.len(),
@@ -374,27 +375,28 @@ impl Stepper {
                     content: texts.join("\n"),
                     ..Draft::default()
                 };
-                self.keep(id, work, &output, (emissions, writes))?;
+                self.keep(id, work, &output, emissions, writes)?;
                 self.activation(id)?.tasks = tasks.clone();
             }
             Finished::Returned {
                 output,
                 emissions,
                 writes,
-            } => self.keep(id, work, output, (emissions, writes))?,
+            } => self.keep(id, work, output, emissions, writes)?,
         }
         let team = self.team.clone();
         self.activation(id)?.proceed(team.role(id));
         Ok(())
     }
 
-    /// Keeps what a call returned until the commit.
+    /// Keeps the result of a call until the commit.
     pub(super) fn keep(
         &mut self,
         id: RoleId,
         work: Work,
         output: &Draft,
-        (emissions, writes): (&[Draft], &[crate::environment::scope::Write]),
+        emissions: &[Draft],
+        writes: &[Write],
     ) -> Applied {
         let emissions = emissions
             .iter()
@@ -413,7 +415,8 @@ impl Stepper {
         Ok(())
     }
 
-    /// Makes a message of a draft. Its id says where it was made, so that it is the same when that is repeated.
+    /// Makes a message from a draft. Its id is derived from where it was made, so that it is the
+    /// same when the run is repeated.
     fn make(&mut self, id: RoleId, work: Work, draft: &Draft) -> Result<Outgoing, Illegal> {
         let team = self.team.clone();
         let role = team.role(id);
@@ -510,115 +513,17 @@ impl Stepper {
             "a commit that makes other joins fire",
         )?;
         self.merge();
-        self.deliver_all(&published, routed, (&arrivals, &fired));
+        self.deliver_all(&published, routed, &arrivals, &fired);
         self.env.step += 1;
         self.env.open = false;
         self.mark(checkpoint.clone(), parent.clone());
         Ok(())
     }
 
+    /// Makes this the newest checkpoint.
     pub(super) fn mark(&mut self, id: CheckpointId, parent: Option<CheckpointId>) {
         self.env.checkpoint = Some(id);
         self.env.parent = parent;
         self.env.checkpoints += 1;
-    }
-
-    pub(super) fn started_run(&self) -> Applied {
-        ensure(
-            !self.env.run.0.is_empty(),
-            "something of a run that never started",
-        )
-    }
-
-    pub(super) fn going(&self) -> Applied {
-        ensure(
-            self.env.status == Status::Running,
-            "something of a run that has ended",
-        )
-    }
-
-    /// Whether the open step has nothing running or to be run.
-    fn settled(&self) -> bool {
-        let ended =
-            [Stand::Complete, Stand::Failed, Stand::Waiting].map(|stand| self.awake.count(stand));
-        self.going().is_ok() && self.env.open && self.awake.open() == ended.iter().sum::<usize>()
-    }
-
-    pub(super) fn has(&self, slot: Slot) -> Applied {
-        self.known(slot.role)?;
-        let exists = match slot.part {
-            Part::Think => true,
-            Part::Action(action) => action.index() < self.team.role(slot.role).actions.len(),
-        };
-        ensure(exists, "a place of an action that the role does not have")
-    }
-
-    pub(super) fn known(&self, id: RoleId) -> Applied {
-        ensure(
-            id.index() < self.env.roles.len(),
-            "a role that the team does not have",
-        )
-    }
-
-    /// Receivers are roles of the team, in order, each once; and joins that wait for the sender, likewise.
-    fn routed(&self, routed: &Routed) -> Applied {
-        ensure(
-            routed.to.is_sorted_by(|a, b| a < b),
-            "receivers that are not in order",
-        )?;
-        routed.to.last().map_or(Ok(()), |id| self.known(*id))?;
-        ensure(
-            routed.joins.is_sorted_by(|a, b| a < b),
-            "joins that are not in order",
-        )?;
-        let join = |id: &JoinId| self.team.joins.get(id.index());
-        let waits = |id: &JoinId| {
-            join(id)
-                .zip(routed.from)
-                .is_some_and(|(join, from)| join.source(from).is_some())
-        };
-        ensure(
-            routed.joins.iter().all(waits),
-            "a join that does not wait for the sender",
-        )
-    }
-
-    fn incoming(&self, routed: &Routed) -> Applied {
-        ensure(
-            routed.from.is_none(),
-            "a message from outside that a role sent",
-        )?;
-        self.routed(routed)
-    }
-
-    pub(super) fn activation(&mut self, id: RoleId) -> Result<&mut Activation, Illegal> {
-        self.known(id)?;
-        self.env.roles[id.index()]
-            .activation
-            .as_mut()
-            .ok_or_else(|| Illegal("a role that is idle".into()))
-    }
-
-    pub(super) fn running(&mut self, id: RoleId, work: Work) -> Result<&mut Activation, Illegal> {
-        self.going()?;
-        let team = self.team.clone();
-        let activation = self.activation(id)?;
-        ensure(
-            activation.phase == Phase::Running,
-            "a call that is not running",
-        )?;
-        ensure(
-            activation.work(team.role(id)) == Some(work),
-            "a call that is not the running one",
-        )?;
-        Ok(activation)
-    }
-
-    fn attempted(&mut self, id: RoleId, work: Work, attempt: u32) -> Applied {
-        let activation = self.running(id, work)?;
-        ensure(
-            activation.current.attempts == attempt,
-            "the end of another attempt",
-        )
     }
 }

@@ -1,8 +1,8 @@
-//! Who is awake: the roles with mail or open work, and how each stands. So that what happens next costs as much as takes
-//! part in it, however many roles there are.
+//! An index of the roles that have mail or open work, with the state of each. With it the cost of
+//! deciding what happens next depends on the number of these roles, not on the number of all roles.
 //!
-//! It says nothing that the environment does not say, and is never saved: it is made from the environment, and kept
-//! beside it by `apply`.
+//! The index contains nothing that cannot be derived from the environment. It is never saved: it is
+//! built from the environment and updated by `apply`.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -13,28 +13,28 @@ use crate::event::{Event, Work};
 use crate::id::RoleId;
 use crate::team::{Role, Team};
 
-/// How a role stands that is awake.
+/// The state of a role that has mail or open work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stand {
-    /// It has mail, and no open work.
+    /// It has mail and no open work.
     Mail,
     /// It can make a call.
     Ready,
-    /// It is a person's, who is to be asked.
+    /// It is a human role whose request is not opened yet.
     Asking,
-    /// Its call is being made.
+    /// An attempt is in progress.
     Running,
-    /// It rests before another try.
+    /// It waits before a retry.
     Resting,
     /// Its call failed.
     Failed,
-    /// It waits for a person.
+    /// It waits for a human.
     Waiting,
-    /// Its work waits for the commit.
+    /// Its activation waits for the commit.
     Complete,
 }
 
-/// All who are awake.
+/// The index of all roles that have mail or open work.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Awake {
     stands: BTreeMap<RoleId, Stand>,
@@ -44,7 +44,7 @@ pub(super) struct Awake {
 }
 
 impl Stand {
-    /// None for a role that sleeps.
+    /// Returns the status of a role, or `None` if it has neither mail nor open work.
     fn of(role: &Role, state: &RoleState) -> Option<Self> {
         let Some(activation) = &state.activation else {
             return (!state.mailbox.is_empty()).then_some(Self::Mail);
@@ -64,14 +64,14 @@ impl Stand {
 }
 
 impl Awake {
-    /// Those of an environment, found by looking at every role.
+    /// Builds the index by examining every role of an environment.
     pub(super) fn of(team: &Team, env: &Environment) -> Self {
         let mut awake = Self::default();
         awake.look(team, env, team.role_ids());
         awake
     }
 
-    /// Looks at these roles again.
+    /// Updates the entries of these roles.
     pub(super) fn look(
         &mut self,
         team: &Team,
@@ -85,8 +85,12 @@ impl Awake {
                 None => self.stands.remove(&id),
             };
             if before != now {
-                before.into_iter().for_each(|stand| self.leave(id, stand));
-                now.into_iter().for_each(|stand| self.enter(id, stand));
+                if let Some(stand) = before {
+                    self.leave(id, stand);
+                }
+                if let Some(stand) = now {
+                    self.enter(id, stand);
+                }
             }
         }
     }
@@ -94,8 +98,12 @@ impl Awake {
     fn leave(&mut self, id: RoleId, stand: Stand) {
         self.counts[stand as usize] -= 1;
         match stand {
-            Stand::Ready => drop(self.ready.remove(&id)),
-            Stand::Asking => drop(self.asking.remove(&id)),
+            Stand::Ready => {
+                self.ready.remove(&id);
+            }
+            Stand::Asking => {
+                self.asking.remove(&id);
+            }
             _ => {}
         }
     }
@@ -103,38 +111,42 @@ impl Awake {
     fn enter(&mut self, id: RoleId, stand: Stand) {
         self.counts[stand as usize] += 1;
         match stand {
-            Stand::Ready => drop(self.ready.insert(id)),
-            Stand::Asking => drop(self.asking.insert(id)),
+            Stand::Ready => {
+                self.ready.insert(id);
+            }
+            Stand::Asking => {
+                self.asking.insert(id);
+            }
             _ => {}
         }
     }
 
-    /// How many stand like this.
+    /// Returns how many roles have this status.
     pub(super) fn count(&self, stand: Stand) -> usize {
         self.counts[stand as usize]
     }
 
-    /// How many have open work.
+    /// Returns how many roles have open work.
     pub(super) fn open(&self) -> usize {
         self.stands.len() - self.count(Stand::Mail)
     }
 
-    /// Everyone, in order.
+    /// Returns all entries, in the order of the roles.
     pub(super) fn all(&self) -> impl Iterator<Item = (RoleId, Stand)> {
         self.stands.iter().map(|(id, stand)| (*id, *stand))
     }
 
-    /// Who can make a call, in order.
+    /// Returns the roles that can make a call, in order.
     pub(super) fn ready(&self) -> impl Iterator<Item = RoleId> {
         self.ready.iter().copied()
     }
 
-    /// The first who is to ask a person.
+    /// Returns the first human role whose request is to be opened.
     pub(super) fn asking(&self) -> Option<RoleId> {
         self.asking.first().copied()
     }
 
-    /// Keeps up with an event that has happened.
+    /// Updates the index after an event was applied.
     pub(super) fn follow(&mut self, team: &Team, env: &Environment, event: &Event) {
         match event {
             Event::CallStarted { role, .. }
@@ -172,7 +184,7 @@ impl Awake {
                     released.iter().flat_map(|released| &released.to).copied(),
                 );
             }
-            // Rare, and some of these concern everyone.
+            // These are rare, and some of them affect all roles.
             Event::RunResumed { .. }
             | Event::StepConflicted { .. }
             | Event::Forked { .. }

@@ -1,4 +1,5 @@
-//! The commit: what a step's results become, all at once and in a fixed order: role, call, emission.
+//! The commit: merges the results of a step, all at once and in a fixed order: by role, then call,
+//! then message.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -9,21 +10,22 @@ use alloc::vec::Vec;
 use super::Stepper;
 use super::awake::Stand;
 use super::files::{FILES_SCOPE, first_change};
+use super::names::{Applied, ensure};
 use crate::activation::{Activation, Done, Outgoing};
 use crate::condition::WorkBudget;
 use crate::environment::join::{Arrival, Firing};
-use crate::environment::outbox::Outbound;
 use crate::environment::routing::{Parcel, route};
 use crate::environment::scope::{Change, ROLE_SCOPE, Write, unite};
-use crate::environment::{DeadLetter, Mail, MessageRef};
+use crate::environment::{DeadLetter, Mail, MessageRef, Outbound};
 use crate::event::{Event, Routed, Writer};
 use crate::fault::{Fault, FaultKind};
-use crate::id::{CheckpointId, RoleId};
+use crate::id::{CheckpointId, MessageId, RoleId};
 use crate::message::Hop;
 use crate::team::Reducer;
 
 impl Stepper {
-    /// The event that commits the open step, or none if `goes_on` says no before all is decided.
+    /// Returns the event that commits the open step, or `None` if `goes_on` returned false before
+    /// everything was decided.
     pub(super) fn commit(&self, goes_on: &dyn Fn() -> bool) -> Option<Event> {
         let published = self.publications();
         let routed = self.post_all(&published, goes_on)?;
@@ -37,8 +39,9 @@ impl Stepper {
         })
     }
 
-    /// The checkpoint above that of the open step: the newest. The first step lies directly below where the lineage begins,
-    /// also where the run was stopped in it: from there all of it is made anew.
+    /// Returns the parent of the checkpoint of the open step: the newest checkpoint. The parent of
+    /// the first step is the first checkpoint of the lineage, even if the run was stopped during
+    /// the step, because from there all of it is made again.
     fn above_step(&self) -> Option<CheckpointId> {
         match self.env.step {
             0 if self.env.checkpoint.is_some() => Some(self.env.lineage.beginning()),
@@ -46,7 +49,7 @@ impl Stepper {
         }
     }
 
-    /// The event that says why the open step cannot be committed.
+    /// Returns the event that says why the open step cannot be committed, if there is a conflict.
     pub(super) fn conflict(&self) -> Option<Event> {
         let mut writers: BTreeMap<(&str, &str), Vec<RoleId>> = BTreeMap::new();
         for (id, activation) in self.complete() {
@@ -69,7 +72,7 @@ impl Stepper {
             .find(|(_, roles)| roles.len() > 1)?;
         let writers = roles
             .into_iter()
-            .filter_map(|id| self.writer(id, (scope, key)))
+            .filter_map(|id| self.writer(id, scope, key))
             .collect();
         let (scope, key) = (String::from(scope), String::from(key));
         Some(Event::StepConflicted {
@@ -80,10 +83,10 @@ impl Stepper {
         })
     }
 
-    /// A role that wrote a key, with the first call that did.
-    fn writer(&self, id: RoleId, at: (&str, &str)) -> Option<Writer> {
+    /// Returns the first call of a role that wrote a key.
+    fn writer(&self, id: RoleId, scope: &str, key: &str) -> Option<Writer> {
         let done = &self.env.role(id).activation.as_ref()?.done;
-        let first = &done[first_write(done, at)?];
+        let first = &done[first_write(done, scope, key)?];
         let digest = self.component(id, first.work).cloned();
         Some(Writer {
             role: id,
@@ -93,7 +96,7 @@ impl Stepper {
         })
     }
 
-    /// What the open step publishes, in order.
+    /// Returns the messages that the open step publishes, in order.
     pub(super) fn publications(&self) -> Vec<(RoleId, Outgoing)> {
         let mut all = Vec::new();
         for (id, activation) in self.complete() {
@@ -112,8 +115,9 @@ impl Stepper {
         complete.filter_map(|(id, _)| Some((id, self.env.role(id).activation.as_ref()?)))
     }
 
-    /// Decides who receives what is published, unless `goes_on` says no before the end. Each sender has a budget of its
-    /// own for the conditions of its routes: what one publishes costs the others nothing.
+    /// Decides who receives the published messages. Returns `None` if `goes_on` returns false
+    /// before the end. Each sender has its own budget for the conditions of its routes, so that
+    /// what one publishes does not use up the budget of others.
     fn post_all(
         &self,
         published: &[(RoleId, Outgoing)],
@@ -143,7 +147,8 @@ impl Stepper {
         route(&self.team, &self.book, parcel, budget)
     }
 
-    /// The legs a message may follow: its own; else, for the output of an activation, those of the mail it answers.
+    /// Returns the hops that a message may follow: its own; or else, for the output of an
+    /// activation, those of the mail it answers.
     fn itinerary(&self, id: RoleId, outgoing: Outgoing) -> Vec<Hop> {
         let own = &self.env.message(outgoing.message).route;
         let activation = self.env.role(id).activation.as_ref();
@@ -159,7 +164,7 @@ impl Stepper {
         }
     }
 
-    /// Lets what the step's roles remember and wrote take effect.
+    /// Merges the memories and writes of the roles of the step into the state.
     pub(super) fn merge(&mut self) {
         for id in self.complete().map(|(id, _)| id).collect::<Vec<_>>() {
             if let Some(activation) = self.env.roles[id.index()].activation.take() {
@@ -173,13 +178,14 @@ impl Stepper {
         }
     }
 
-    /// Delivers what the step published, in order. A join fires at the message that completes it, so that what it lets
-    /// go is in the mailbox before what was published later.
+    /// Delivers the published messages, in order. A join fires at the message that completes it, so
+    /// that its release is in a mailbox before anything published later.
     pub(super) fn deliver_all(
         &mut self,
         published: &[(RoleId, Outgoing)],
         routed: &[Routed],
-        (mut arrivals, mut fired): (&[Arrival], &[Firing]),
+        mut arrivals: &[Arrival],
+        mut fired: &[Firing],
     ) {
         for (at, ((_, outgoing), routed)) in published.iter().zip(routed).enumerate() {
             self.deliver(outgoing.message, routed);
@@ -191,11 +197,11 @@ impl Stepper {
                 fired.split_at(fired.partition_point(|firing| firing.publication <= at));
             self.join(arrived, firing);
         }
-        // Without any message only joins fire that were filled by hand.
+        // Joins that were filled by an edit of the saved state fire even if nothing was published.
         self.join(arrivals, fired);
     }
 
-    /// Puts a message into the history and into the mailboxes.
+    /// Adds a message to the history, the mailboxes, the dead letters and the outbox.
     pub(super) fn deliver(&mut self, message: MessageRef, routed: &Routed) {
         let stored = self.env.messages.get_mut(message.0 as usize);
         if stored.route != routed.rest {
@@ -221,6 +227,29 @@ impl Stepper {
         }
     }
 
+    /// Applies the delivery of the oldest message in the outbox, or the failure of the delivery;
+    /// then it stays the oldest.
+    pub(super) fn handed_over(&mut self, id: &MessageId, failed: Option<&String>) -> Applied {
+        self.going()?;
+        let next = self
+            .env
+            .outbox
+            .first()
+            .filter(|outbound| outbound.failed.is_none());
+        let is_next = next.is_some_and(|outbound| self.env.message(outbound.message).id == *id);
+        ensure(
+            is_next,
+            "the handing over of a message that is not the next on its way out",
+        )?;
+        match failed {
+            None => {
+                self.env.outbox.remove(0);
+            }
+            Some(why) => self.env.outbox[0].failed = Some(why.clone()),
+        }
+        Ok(())
+    }
+
     fn reducer(&self, scope: &str) -> Option<Reducer> {
         self.team.scopes.get(scope).copied().flatten()
     }
@@ -240,13 +269,14 @@ impl Stepper {
                 let reducer = self.reducer(scope);
                 (self.env.shared.entry(scope.into()).or_default(), reducer)
             };
-            // The old value is taken out, not copied: a list that is appended to may be long.
+            // The old value is removed, not copied: a list that is appended to may be long.
             let value = unite(reducer, values.remove(key), changes);
             values.extend(value.map(|value| (key.into(), value)));
         }
     }
 
-    /// Takes back what conflicts: every writer goes back to before the call that wrote the key.
+    /// Reverts conflicting writes: every writer goes back to before the first call that wrote the
+    /// key.
     pub(super) fn undo(&mut self, scope: &str, key: &str, writers: &[Writer]) {
         let names: Vec<&str> = writers
             .iter()
@@ -256,7 +286,7 @@ impl Stepper {
         let (mut files, mut since) = (Vec::new(), self.env.step);
         for Writer { role, .. } in writers {
             if let Some(activation) = &mut self.env.roles[role.index()].activation
-                && let Some(first) = first_write(&activation.done, (scope, key))
+                && let Some(first) = first_write(&activation.done, scope, key)
             {
                 files.extend(
                     activation.done[first..]
@@ -271,7 +301,8 @@ impl Stepper {
     }
 }
 
-/// What is said of several roles that wrote one thing in one step. Each of them is told, so not of very many.
+/// Returns the message about several roles that wrote one key in one step. Every one of them gets
+/// it, so not all roles are named if there are many.
 pub fn conflict(scope: &str, key: &str, roles: &[&str]) -> String {
     const NAMED: usize = 8;
     let names = match roles.split_at_checked(NAMED) {
@@ -293,8 +324,8 @@ pub fn conflict(scope: &str, key: &str, roles: &[&str]) -> String {
     }
 }
 
-/// The first of these calls that wrote a key.
-fn first_write(done: &[Done], (scope, key): (&str, &str)) -> Option<usize> {
+/// Returns the index of the first of these calls that wrote a key.
+fn first_write(done: &[Done], scope: &str, key: &str) -> Option<usize> {
     if scope == FILES_SCOPE {
         return first_change(done, key);
     }

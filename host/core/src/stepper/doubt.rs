@@ -1,9 +1,10 @@
-//! Host calls: begun, answered; those in doubt, and what the operator says of them; those that nobody makes any more.
+//! Host calls: their start and answer; what the operator decides about calls in doubt; and external
+//! writes that a later attempt did not repeat.
 
 use alloc::string::String;
 
 use super::Stepper;
-use super::apply::{Applied, ensure};
+use super::names::{Applied, ensure};
 use crate::activation::Phase;
 use crate::budget::spender;
 use crate::event::{Event, HostCall, Outcome, Source, Work};
@@ -12,7 +13,7 @@ use crate::id::RoleId;
 use crate::money::Usd;
 
 impl Stepper {
-    /// Lets an event about host calls happen.
+    /// Applies an event about host calls.
     pub(super) fn host_call(&mut self, event: &Event) -> Applied {
         match event {
             Event::HostCallBegun { role, work, intent } => {
@@ -54,7 +55,7 @@ impl Stepper {
                 verdict,
                 ..
             } => {
-                self.settle((*role, *work), *place, verdict)?;
+                self.settle(*role, *work, *place, verdict)?;
             }
             Event::WritesUnclaimed { role, work, writes } => {
                 self.unclaimed(*role, *work, writes)?
@@ -64,8 +65,9 @@ impl Stepper {
         Ok(())
     }
 
-    /// The operator settles a call in doubt. With the last one its action can go on.
-    fn settle(&mut self, (id, work): (RoleId, Work), place: u32, verdict: &Verdict) -> Applied {
+    /// Applies the decision of the operator about a call in doubt. After the last one, the action
+    /// can continue.
+    fn settle(&mut self, id: RoleId, work: Work, place: u32, verdict: &Verdict) -> Applied {
         self.going()?;
         let team = self.team.clone();
         let activation = self.activation(id)?;
@@ -77,7 +79,9 @@ impl Stepper {
         ensure(doubtful, "a doubt about a call that is in none")?;
         let current = &mut activation.current;
         match verdict {
-            Verdict::Redo => drop(current.begun.remove(place as usize)),
+            Verdict::Redo => {
+                current.begun.remove(place as usize);
+            }
             Verdict::Answer(response) => {
                 let begun = &mut current.begun[place as usize];
                 begun.result = Known::Recorded;
@@ -101,7 +105,7 @@ impl Stepper {
         Ok(())
     }
 
-    /// Forgets calls of earlier attempts that the one that succeeds did not make.
+    /// Forgets external writes of earlier attempts that the attempt which succeeds did not repeat.
     fn unclaimed(&mut self, id: RoleId, work: Work, writes: &[(u32, String)]) -> Applied {
         let begun = &mut self.running(id, work)?.current.begun;
         ensure(

@@ -1,17 +1,17 @@
-//! Files: an action's are recorded with its success, kept with the commit of its step, and taken back where two roles
-//! changed one in the same step.
+//! Files of actions: recorded with the success of an attempt, committed with the step, and reverted
+//! if two roles changed the same file in one step.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::Stepper;
-use super::apply::{Applied, ensure};
+use super::names::{Applied, ensure};
 use crate::activation::Done;
 use crate::event::Work;
 use crate::file::{Content, FileChange};
 use crate::id::RoleId;
 
-/// The name under which a conflict over a file is told, in the place of a scope's.
+/// Stands in place of the name of a scope when a conflict over a file is reported.
 pub const FILES_SCOPE: &str = "<files>";
 
 impl Stepper {
@@ -28,9 +28,9 @@ impl Stepper {
             "changes of files that are not in order",
         )?;
         self.running(id, work)?.current.files = files.to_vec();
-        files
-            .iter()
-            .for_each(|change| self.env.files.record(change));
+        for change in files {
+            self.env.files.record(change);
+        }
         Ok(())
     }
 
@@ -44,9 +44,10 @@ impl Stepper {
         Ok(())
     }
 
-    /// The roles whose open activations changed a file that another one changed as well, by path. Several may make
-    /// the same directory, or write a file again with the bytes it has. Who leaves something below a place changes it,
-    /// too, where another left no directory there.
+    /// Returns, by path, the roles whose open activations changed a file that another one changed
+    /// as well. Several roles may create the same directory, or write a file again with the bytes
+    /// it has. A role that leaves something below a path conflicts with one that left no directory
+    /// at that path.
     pub(super) fn file_writers(&self) -> BTreeMap<&str, Vec<RoleId>> {
         let changes = || {
             self.complete().flat_map(|(id, _)| {
@@ -92,8 +93,8 @@ impl Stepper {
             .collect()
     }
 
-    /// Keeps what the actions of a committed activation did: of each path what it was before all and after all of them.
-    /// What lay there in between is over.
+    /// Commits the file changes of an activation: for each path, the content before the first
+    /// change and after the last one.
     pub(super) fn keep_files(&mut self, id: RoleId, done: &[Done]) {
         let mut whole: BTreeMap<&str, (FileChange, Work)> = BTreeMap::new();
         for done in done {
@@ -105,18 +106,18 @@ impl Stepper {
             }
         }
         for (change, work) in whole.into_values() {
-            self.env.files.keep(&change, (id, work, self.env.step));
+            self.env.files.keep(&change, id, work, self.env.step);
         }
     }
 
-    /// What calls that are taken back did to files is taken back as well. They were made in the step `since` or later: what
-    /// was kept from then on came after them.
+    /// Reverts the file changes of calls that are reverted. These were made in step `since` or
+    /// later, so whatever was committed from that step on came after them.
     pub(super) fn take_back(&mut self, files: Vec<FileChange>, since: u64) {
         let mut first: BTreeMap<&str, &Content> = BTreeMap::new();
         for change in &files {
             first.entry(&change.path).or_insert(&change.before);
         }
-        // The other way round: what lies in a directory goes before it.
+        // In reverse order: the content of a directory comes before the directory.
         for (path, before) in first.into_iter().rev() {
             let ids: Vec<RoleId> = self.env.activations().map(|(id, _)| id).collect();
             let left = ids
@@ -141,7 +142,7 @@ impl Stepper {
     }
 }
 
-/// The first of these calls that changed what lies at a path, there or above it.
+/// Returns the index of the first of these calls that changed this path or one above it.
 pub(super) fn first_change(done: &[Done], path: &str) -> Option<usize> {
     let concerns = |change: &FileChange| {
         change.path == path
@@ -151,7 +152,7 @@ pub(super) fn first_change(done: &[Done], path: &str) -> Option<usize> {
         .position(|done| done.tried.files.iter().any(concerns))
 }
 
-/// The places above one.
+/// Returns the paths above a path.
 fn above(path: &str) -> impl Iterator<Item = &str> {
     path.match_indices('/').map(|(at, _)| &path[..at])
 }

@@ -1,17 +1,18 @@
-//! How another lineage begins: at a checkpoint, perhaps with other values in its scopes.
+//! The start of another lineage: at a checkpoint, with edited values in its scopes if the operator
+//! wants that.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::Stepper;
-use super::apply::{Applied, ensure};
+use super::names::{Applied, ensure};
 use crate::budget::Account;
 use crate::edit::{Edit, Edited};
 use crate::event::Event;
 
 impl Stepper {
-    /// The beginning of another lineage with this state; none where it is not that of a checkpoint. The account is
-    /// that of all lineages together.
+    /// Returns the event that starts another lineage with this state, or `None` if the state is not
+    /// that of a checkpoint. `account` is that of all lineages together.
     pub fn forked(&self, lineage: String, edits: Vec<Edit>, account: Account) -> Option<Event> {
         let from = self.env.checkpoint.clone()?;
         let checkpoint = self

@@ -1,5 +1,5 @@
-//! Joins at work: what gets into them with a commit, and what they let go, then or once the team is quiet. Which of
-//! them fire is decided in `environment::join`.
+//! Joins in a commit and between steps: which messages enter them, and what they release. Which
+//! joins fire is decided in `environment::join`.
 
 use alloc::vec::Vec;
 
@@ -10,7 +10,7 @@ use crate::event::{Event, Released, Routed};
 use crate::id::RoleId;
 
 impl Stepper {
-    /// What gets into joins with these messages.
+    /// Returns the entries of these messages into joins.
     pub(super) fn arrivals(
         &self,
         published: &[(RoleId, Outgoing)],
@@ -29,58 +29,55 @@ impl Stepper {
         arrivals.collect()
     }
 
-    /// The joins that fire when these messages get into them.
+    /// Returns the joins that fire when these messages enter.
     pub(super) fn fired_by(&self, arrivals: &[Arrival]) -> Vec<Firing> {
         firings(
-            (&self.team, &self.book),
+            &self.team,
+            &self.book,
             &self.env.joins,
             arrivals,
             Moment::Busy,
         )
     }
 
-    /// The same as that of the environment, without a look at every role.
+    /// Returns the same as `Environment::is_quiet`, without examining every role.
     fn is_quiet(&self) -> bool {
         self.env.outbox.is_empty() && self.awake.all().next().is_none()
     }
 
-    /// The joins that fire between steps. With other work left those are that were filled by hand.
+    /// Returns the joins that fire between steps. While there is other work these are only joins
+    /// that were filled by an edit of the saved state.
     pub(super) fn fired_between_steps(&self) -> Vec<Firing> {
         let moment = if self.is_quiet() {
             Moment::Quiet
         } else {
             Moment::Busy
         };
-        firings((&self.team, &self.book), &self.env.joins, &[], moment)
+        firings(&self.team, &self.book, &self.env.joins, &[], moment)
     }
 
-    /// The event that lets joins fire between steps.
+    /// Returns the event that makes joins fire between steps, if any can.
     pub(super) fn release(&self) -> Option<Event> {
         let released = self.told(&self.fired_between_steps());
         (!released.is_empty()).then_some(Event::JoinReleased { released })
     }
 
-    /// What fired, as it is recorded.
+    /// Returns the record of what these joins release.
     pub(super) fn told(&self, firings: &[Firing]) -> Vec<Released> {
-        let released = |Firing {
-                            join,
-                            messages,
-                            to,
-                            into,
-                            ..
-                        }: &Firing| Released {
-            join: *join,
-            messages: messages
+        let released = |firing: &Firing| Released {
+            join: firing.join,
+            messages: firing
+                .messages
                 .iter()
                 .map(|(from, message)| (*from, self.env.message(*message).id.clone()))
                 .collect(),
-            to: to.clone(),
-            into: *into,
+            to: firing.to.clone(),
+            into: firing.into,
         };
         firings.iter().map(released).collect()
     }
 
-    /// Lets messages get into joins, and those fire.
+    /// Moves messages into joins, then out of those that fire.
     pub(super) fn join(&mut self, arrivals: &[Arrival], firings: &[Firing]) {
         let team = self.team.clone();
         let joins = &mut self.env.joins;

@@ -1,15 +1,17 @@
-//! People: when they are asked, and what their answers do. Who waits for one holds nobody up.
+//! Requests to humans: when they are opened, and what their answers do. A role that waits for a
+//! human does not hold up others.
 //!
-//! An action that asks is ended; it is made again, as the next attempt, once there is an answer, which it is then
-//! served like any recorded call. A human role has no actions: it asks about its mail, and publishes the answer.
+//! An attempt that asks ends. Once there is an answer, another attempt is made, which is served the
+//! answer like any recorded host call. A human role has no actions: it asks about its mail and
+//! publishes the answer.
 
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::Stepper;
-use super::apply::{Applied, Illegal, ensure};
 use super::awake::Stand;
+use super::names::{Applied, Illegal, ensure};
 use crate::activation::{Activation, Phase};
 use crate::environment::Environment;
 use crate::event::{Event, HostCall, HostCallKind, Outcome, Work};
@@ -19,13 +21,13 @@ use crate::money::Usd;
 use crate::request::{Answer, Request};
 
 impl Stepper {
-    /// The id of the request that the call a role is at makes after `before` others.
+    /// Returns the id of the request that the current call of a role makes after `before` others.
     pub fn request_id(&self, id: RoleId, before: u32) -> Option<RequestId> {
         let activation = self.env.role(id).activation.as_ref()?;
         Some(request_id(id, activation, before))
     }
 
-    /// The end of the attempt that `role` is making, because it asks a person.
+    /// Returns the event that ends the current attempt of a role because it asks a human.
     pub fn request_opened(&self, id: RoleId, request: Request) -> Option<Event> {
         let activation = self
             .env
@@ -41,14 +43,14 @@ impl Stepper {
         })
     }
 
-    /// The answer to what a role waits for.
+    /// Returns the event with the answer to what a role waits for.
     pub fn request_answered(&self, id: RoleId, answer: Answer) -> Option<Event> {
         let activation = self.env.role(id).activation.as_ref()?;
         let Phase::Waiting(request) = &activation.phase else {
             return None;
         };
         if activation.work(self.team.role(id)) == Some(Work::Answer) {
-            // A person's own words are the point: a human role waits until there are some.
+            // A human role needs an answer from a human, so it waits until there is one.
             answer.value()?;
         }
         Some(Event::RequestAnswered {
@@ -60,7 +62,7 @@ impl Stepper {
         })
     }
 
-    /// What the next human role asks that has taken its mail.
+    /// Returns the event that opens the request of the next human role that has taken its mail.
     pub(super) fn person_asked(&self) -> Option<Event> {
         let id = self.awake.asking()?;
         let activation = self.env.role(id).activation.as_ref()?;
@@ -80,7 +82,8 @@ impl Stepper {
         })
     }
 
-    /// The mail as a question: the message; of several each with who sent it.
+    /// Returns the mail as a question: the text of the message or, if there are several, each with
+    /// its sender.
     fn question(&self, activation: &Activation) -> String {
         match self.env.resolve(&activation.news).as_slice() {
             [message] => message.content.clone(),
@@ -102,10 +105,10 @@ impl Stepper {
         }
     }
 
-    /// Whether only people can bring the open step further.
+    /// Returns whether only answers of humans can advance the open step.
     pub(super) fn waits_for_people(&self) -> bool {
         let (open, waiting) = (self.awake.open(), self.awake.count(Stand::Waiting));
-        // With mail for somebody idle the step has to end, so that the next one can begin.
+        // If an idle role has mail, the step has to end so that the next one can start.
         open > 0 && open == waiting && self.awake.count(Stand::Mail) == 0
     }
 
@@ -162,7 +165,7 @@ impl Stepper {
                     data: Some(value.clone()),
                     ..Draft::default()
                 };
-                self.keep(*id, Work::Answer, &output, (&[], &[]))?;
+                self.keep(*id, Work::Answer, &output, &[], &[])?;
                 self.activation(*id)?.proceed(role);
             }
             (Some(Work::Answer), None) => {
@@ -189,11 +192,12 @@ impl Stepper {
     }
 }
 
+/// Returns whether an event opens this request for this role.
 fn asks(event: &Event, who: RoleId, what: &Request) -> bool {
     matches!(event, Event::RequestOpened { role, request, .. } if *role == who && request == what)
 }
 
-/// Whether an id is one of those that the call a role is at can give.
+/// Returns whether an id is one that the current call of a role can give to a request.
 fn is_of(request: &RequestId, id: RoleId, activation: &Activation) -> bool {
     let before = request
         .0
@@ -202,7 +206,8 @@ fn is_of(request: &RequestId, id: RoleId, activation: &Activation) -> bool {
     before.is_some_and(|before| request_id(id, activation, before) == *request)
 }
 
-/// Of the step, the role, the call in its activation, and the question in the call.
+/// Returns an id derived from the step, the role, the call in its activation, and the number of the
+/// request in the call.
 fn request_id(id: RoleId, activation: &Activation, before: u32) -> RequestId {
     let place = usize::from(activation.skipped) + activation.done.len() + activation.choices.len();
     RequestId(format!(
@@ -212,8 +217,8 @@ fn request_id(id: RoleId, activation: &Activation, before: u32) -> RequestId {
 }
 
 impl Environment {
-    /// Whether a request may have had this id that is not open: it is one of a step and a role that there are. To know
-    /// it for sure all that was recorded would have to be read.
+    /// Returns whether a request that is no longer open may have had this id: the id contains a
+    /// step and a role that exist. To be certain, all recorded events would have to be read.
     pub fn may_have_asked(&self, id: &str) -> bool {
         let parts = id
             .strip_prefix("ask-")

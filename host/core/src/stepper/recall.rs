@@ -1,6 +1,7 @@
-//! What roles remember, by label, whether they remember a message, and which message came under a key: found without a
-//! look at all of it. It is never saved, and caught up with when somebody asks: memories only grow, and most roles never
-//! ask by label.
+//! An index of messages: by label and by identity for the memory of each role, and by idempotency
+//! key for the run. It makes look-ups possible without scanning all messages. It is never saved and
+//! is extended when something is looked up: memories only grow, and most roles never look up a
+//! label.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
@@ -12,7 +13,7 @@ use crate::environment::{Environment, MessageRef};
 use crate::id::RoleId;
 use crate::message::{IDEMPOTENCY_KEY, Message};
 
-/// The labels of each role that asked, and the messages of each that may be told one again.
+/// The index. It contains only roles for which something was looked up.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Recall {
     labels: BTreeMap<RoleId, Labels>,
@@ -20,30 +21,32 @@ pub(super) struct Recall {
     keys: Keys,
 }
 
-/// The idempotency keys of messages, each with the first that came under it.
+/// Idempotency keys, each with the first message that has it.
 #[derive(Clone, Debug, Default)]
 struct Keys {
-    /// How many of the messages are in here.
+    /// How many of the messages are indexed.
     seen: u32,
     first: BTreeMap<String, MessageRef>,
 }
 
+/// The messages in the memory of a role.
 #[derive(Clone, Debug, Default)]
 struct Remembered {
-    /// How much of the memory is in here.
+    /// How many messages of the memory are indexed.
     seen: usize,
     messages: BTreeSet<MessageRef>,
 }
 
+/// The messages in the memory of a role, by label.
 #[derive(Clone, Debug, Default)]
 struct Labels {
-    /// How much of the memory is in here.
+    /// How many messages of the memory are indexed.
     seen: usize,
     by_label: BTreeMap<String, Vec<MessageRef>>,
 }
 
 impl Recall {
-    /// The messages in a role's memory with a label, oldest first.
+    /// Returns the messages in the memory of a role that have a label, oldest first.
     fn labelled(&mut self, env: &Environment, id: RoleId, label: &str) -> &[MessageRef] {
         let labels = self.labels.entry(id).or_default();
         let memory = &env.role(id).memory;
@@ -51,14 +54,16 @@ impl Recall {
             let label = &env.message(*message).cause_by;
             match labels.by_label.get_mut(label) {
                 Some(found) => found.push(*message),
-                None => drop(labels.by_label.insert(label.clone(), alloc::vec![*message])),
+                None => {
+                    labels.by_label.insert(label.clone(), alloc::vec![*message]);
+                }
             }
         }
         labels.seen = memory.len();
         labels.by_label.get(label).map_or(&[], Vec::as_slice)
     }
 
-    /// The first message that came under an idempotency key.
+    /// Returns the first message with an idempotency key.
     pub(super) fn under(&mut self, env: &Environment, key: &str) -> Option<MessageRef> {
         let Keys { seen, first } = &mut self.keys;
         for id in (*seen..env.messages.len() as u32).map(MessageRef) {
@@ -70,7 +75,7 @@ impl Recall {
         first.get(key).copied()
     }
 
-    /// Whether a message is in a role's memory.
+    /// Returns whether a message is in the memory of a role.
     fn holds(&mut self, env: &Environment, id: RoleId, message: MessageRef) -> bool {
         let remembered = self.messages.entry(id).or_default();
         let memory = &env.role(id).memory;
@@ -83,7 +88,7 @@ impl Recall {
 }
 
 impl Stepper {
-    /// The same as `Environment::remembered`, at a cost that does not grow with the memory.
+    /// Returns the same as `Environment::remembered`, at a cost that does not grow with the memory.
     pub fn remembered(
         &mut self,
         id: RoleId,
@@ -112,8 +117,9 @@ impl Stepper {
         self.env.resolve(&found)
     }
 
-    /// Those of a role's news that it does not remember: a join may tell it again what it has read, and it may hear of
-    /// what it said itself. Everything else is news of one commit, and new.
+    /// Returns those messages that a role does not have in its memory yet. A join may deliver a
+    /// message again that the role has handled, and a role may receive a message that it sent
+    /// itself. All other messages were published in one commit and are new.
     pub(super) fn unremembered(&mut self, id: RoleId, news: &[MessageRef]) -> Vec<MessageRef> {
         let (env, recall) = (&self.env, &mut self.recall);
         let (name, joined) = (&self.team.role(id).name, self.book.is_joined(id));

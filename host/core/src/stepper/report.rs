@@ -1,4 +1,5 @@
-//! From what happened outside to the events that say so. Pure: recording and applying them is the driver's part.
+//! Builds events from what happened outside. This changes nothing; recording and applying the
+//! events is the task of the driver.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -19,11 +20,12 @@ use crate::money::Usd;
 use crate::rules::Rules;
 use crate::team::{Retry, Role, Task};
 
-/// Up to where pauses before another try double. One that is longer from the start stays as it is.
+/// The limit up to which pauses before retries are doubled, in milliseconds. A configured pause
+/// that is longer stays as it is.
 const MAX_BACKOFF_MS: u32 = 60_000;
 
 impl Stepper {
-    /// The start of a run: its idea goes to everyone who watches for it.
+    /// Returns the event that starts a run: its idea goes to all roles that watch for it.
     pub fn started(&self, run: RunId, idea: String, components: BTreeMap<Slot, Digest>) -> Event {
         let message = Message::of_user("idea".into(), idea.clone(), IDEA_LABEL.into());
         Event::RunStarted {
@@ -37,34 +39,33 @@ impl Stepper {
         }
     }
 
-    /// A resume. What is finished in open activations is kept, and said to be.
+    /// Returns the event that resumes a run. It lists the finished calls of open activations.
     pub fn resumed(&self, budget: Option<Usd>, calls: CallPolicy) -> Event {
-        self.resumed_with((self.env.spent, budget), calls)
+        self.resumed_with(self.env.spent, budget, calls)
     }
 
-    /// The same, where other lineages spent money too.
-    pub fn resumed_with(&self, (spent, budget): (Usd, Option<Usd>), calls: CallPolicy) -> Event {
-        let done = |(id, activation): (RoleId, &crate::activation::Activation)| {
-            activation
-                .done
-                .iter()
-                .map(move |done| (id, done.work))
-                .collect::<Vec<_>>()
-        };
+    /// Returns the event that resumes a run when other lineages have spent money as well. `spent`
+    /// is the total.
+    pub fn resumed_with(&self, spent: Usd, budget: Option<Usd>, calls: CallPolicy) -> Event {
+        let mut kept = Vec::new();
+        for (id, activation) in self.env.activations() {
+            kept.extend(activation.done.iter().map(|done| (id, done.work)));
+        }
         Event::RunResumed {
             checkpoint: self.env.checkpoint.clone(),
             step: self.env.step,
             budget,
             calls,
-            kept: self.env.activations().flat_map(done).collect(),
+            kept,
             rules: Rules::of(&self.given),
             spent: spent.max(self.env.spent),
         }
     }
 
-    /// The message from outside that has come under this one's idempotency key already, if it has one.
+    /// Returns the earlier message from outside that has the same idempotency key as this one, if
+    /// it has a key.
     pub fn came_before(&mut self, message: &Message) -> Option<&MessageId> {
-        // Who writes `null` or nothing for a key has none.
+        // A key that is `null` or empty counts as none.
         let key = message
             .meta
             .get(IDEMPOTENCY_KEY)
@@ -73,8 +74,8 @@ impl Stepper {
         Some(&self.env.message(known).id)
     }
 
-    /// A message from outside, e.g. from the operator. Its id is given here, and it is nobody's word in the team, whoever
-    /// it says has sent it.
+    /// Returns the event of a message from outside, e.g. from the operator. It gets its id here,
+    /// and has no sender in the team, whatever it claims.
     pub fn sent(&self, mut message: Message) -> Event {
         message.id = self.env.next_sent();
         message.set_claims_aside();
@@ -97,11 +98,11 @@ impl Stepper {
             addressed,
             itinerary: message.route.clone(),
         };
-        // Routes have a sender, so that no condition is evaluated.
+        // Only senders in the team have routes, so no condition is evaluated.
         route(&self.team, &self.book, parcel, &mut WorkBudget::default())
     }
 
-    /// The start of an attempt.
+    /// Returns the event that starts an attempt.
     pub fn call_started(&self, call: &Invocation) -> Event {
         Event::CallStarted {
             role: call.role,
@@ -113,7 +114,8 @@ impl Stepper {
         }
     }
 
-    /// The writes of earlier attempts that an attempt which starts afresh may repeat.
+    /// Returns descriptions of the external writes that an attempt may repeat because it starts
+    /// without the recorded host calls.
     fn forgotten(&self, call: &Invocation) -> Vec<String> {
         let activation = self
             .env
@@ -126,7 +128,8 @@ impl Stepper {
         recorded.map(|begun| begun.intent.what.clone()).collect()
     }
 
-    /// The end of the attempt that `role` is making. A result that makes no sense is a fault.
+    /// Returns the event that ends the current attempt of a role, or `None` if there is none. An
+    /// invalid result becomes a fault.
     pub fn call_ended(&self, id: RoleId, result: Result<Finished, Fault>) -> Option<Event> {
         let activation = self.env.role(id).activation.as_ref()?;
         let role = self.team.role(id);
@@ -147,10 +150,11 @@ impl Stepper {
             Err(fault) => with_flawed_reply(fault, &activation.current.journal),
         };
         let digest = self.component(id, work).cloned();
-        // What is in doubt is not tried again by itself.
-        let retry_ms = match activation.leaves_doubts() {
-            true => None,
-            false => pause(&fault, retry(role, work), activation.current.failures),
+        // A call in doubt is not retried automatically.
+        let retry_ms = if activation.leaves_doubts() {
+            None
+        } else {
+            pause(&fault, retry(role, work), activation.current.failures)
         };
         Some(Event::CallFailed {
             role: id,
@@ -163,8 +167,8 @@ impl Stepper {
     }
 }
 
-/// Adds to a failure of the component's own making that a model's reply to it was truncated or refused, which may be the
-/// reason. A call that failed for that has said so itself.
+/// Adds to a failure that the component caused itself that a reply of a model was truncated or
+/// refused, since that may be the reason. Host calls that failed for that reason say so themselves.
 fn with_flawed_reply(mut fault: Fault, calls: &[HostCall]) -> Fault {
     let answered = calls
         .iter()
@@ -181,7 +185,7 @@ fn with_flawed_reply(mut fault: Fault, calls: &[HostCall]) -> Fault {
     fault
 }
 
-/// Refuses choices and plans that name what does not exist.
+/// Refuses choices and plans that name something that does not exist.
 fn sensible(role: &Role, finished: Finished) -> Result<Finished, Fault> {
     match &finished {
         Finished::Chosen(choice) if *choice < -1 || *choice >= role.actions.len() as i32 => {
@@ -208,13 +212,13 @@ fn sensible(role: &Role, finished: Finished) -> Result<Finished, Fault> {
     }
 }
 
-/// As much of a guest's text as a message needs to say which is meant.
+/// Returns the beginning of a guest's text, enough to recognise it in a message.
 fn beginning(text: &str) -> String {
     const CHARS: usize = 200;
     text.chars().take(CHARS).collect()
 }
 
-/// A task that no worker of the role can carry out.
+/// Returns the first task that no worker of the role can carry out.
 pub(super) fn idle_task<'a>(role: &Role, tasks: &'a [Task]) -> Option<&'a Task> {
     let workers = || role.actions.iter().skip(1);
     let done = |task: &Task| match &task.action {
@@ -224,7 +228,7 @@ pub(super) fn idle_task<'a>(role: &Role, tasks: &'a [Task]) -> Option<&'a Task> 
     tasks.iter().find(|task| !done(task))
 }
 
-/// How often a role's work is tried again.
+/// Returns how often the calls of a role are retried.
 pub fn retry(role: &Role, work: Work) -> Retry {
     match work {
         Work::Think { .. } | Work::Answer => Retry {
@@ -236,7 +240,8 @@ pub fn retry(role: &Role, work: Work) -> Retry {
     }
 }
 
-/// The pause before the next try, where there is one: doubled with each failure.
+/// Returns the pause before the next attempt in milliseconds, doubled with each failure, or `None`
+/// if there is no further attempt.
 fn pause(fault: &Fault, retry: Retry, failures: u32) -> Option<u32> {
     let again = fault.hope == Hope::Retryable && failures < retry.retries;
     again.then(|| {

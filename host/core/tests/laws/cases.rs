@@ -5,6 +5,7 @@ use strata_core::condition::WorkBudget;
 use strata_core::effect::Effect;
 use strata_core::environment::OwnMessages;
 use strata_core::environment::routing::{AddressBook, Parcel, route};
+use strata_core::environment::scope::ScopeKey;
 use strata_core::event::{CallPolicy, Event, Finished, Status};
 use strata_core::fault::{Fault, FaultKind, Hope};
 use strata_core::id::{ActionId, Digest, Part, RoleId, Slot};
@@ -180,9 +181,13 @@ fn nothing_of_a_conflict_is_seen_anywhere() {
     assert!(life.env().shared.is_empty());
     assert_eq!(life.history(), ["idea"]);
     for (role, scope) in [(0, "s0"), (1, "s0"), (0, "role")] {
-        let value = life
-            .env()
-            .read(life.stepper.team(), (RoleId(role), scope, "k"), None, &[]);
+        let value = life.env().read(
+            life.stepper.team(),
+            RoleId(role),
+            ScopeKey { scope, key: "k" },
+            None,
+            &[],
+        );
         assert_eq!(value, Some(None));
     }
 }

@@ -10,7 +10,8 @@ use strata_core::team::{Arm, Route};
 use crate::hand::{Hand, draft, says};
 use crate::teams::{role, team};
 
-/// Two roles that act in one step, each with a route whose condition takes a quarter of the budget for each message.
+/// Two roles that act in one step, each with a route whose condition takes a quarter of the budget
+/// for each message.
 fn costly() -> Hand {
     let mut team = team(vec![
         role("A", &[IDEA_LABEL], &["a"]),

@@ -1,4 +1,5 @@
-//! Forgeries: what cannot have happened where an event did, because it differs from it in one thing.
+//! Forgeries: what cannot have happened where an event did, because it differs from it in one
+//! thing.
 
 use strata_core::event::{Event, Released, Routed, Status, Work};
 use strata_core::id::{JoinId, RoleId};

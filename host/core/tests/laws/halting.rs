@@ -1,5 +1,5 @@
-//! Every life ends: within its step limit, without one where nobody hears of what comes back, and when the money is
-//! spent.
+//! Every life ends: within its step limit, without one where nobody hears of what comes back, and
+//! when the money is spent.
 
 use std::sync::Arc;
 
@@ -30,12 +30,13 @@ fn most_events(team: &Team, steps: usize) -> usize {
         React::Human => 0,
     };
     let attempts: usize = team.roles.iter().map(|role| calls(role) * 3).sum();
-    // An attempt: its start, its host calls, its end, the end of the pause after it. A step: its start, its end, a
-    // conflict for every two roles. A run: its start and its end.
+    // An attempt: its start, its host calls, its end, the end of the pause after it. A step: its
+    // start, its end, a conflict for every two roles. A run: its start and its end.
     2 + steps * (2 + team.roles.len() / 2 + attempts * (3 + 2 * MAX_HOST_CALLS))
 }
 
-/// Whether the money of the team or of a role keeps somebody from going on, under the rules of that moment.
+/// Whether the money of the team or of a role keeps somebody from going on, under the rules of that
+/// moment.
 fn stopped_by_a_purse(team: &Team, state: &Environment) -> bool {
     Stepper::new(Arc::new(team.clone()), state.clone())
         .purses()
@@ -132,11 +133,11 @@ proptest! {
         for (event, before) in life.log[1..].iter().zip(&life.states) {
             match event {
                 Event::CallStarted { role, work, .. } => {
-                    let purse = before.exhausted(&team, (*role, *work), Amount::NONE);
+                    let purse = before.exhausted(&team, *role, *work, Amount::NONE);
                     prop_assert!(matches!(purse, None | Some(Purse::Action(_))));
                 }
                 Event::MoneyReserved { role, work, .. } => {
-                    prop_assert_eq!(before.exhausted(&team, (*role, *work), Amount::NONE), None);
+                    prop_assert_eq!(before.exhausted(&team, *role, *work, Amount::NONE), None);
                 }
                 _ => {}
             }

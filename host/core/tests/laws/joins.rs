@@ -1,4 +1,5 @@
-//! Joins: what gets into one leaves it in order and once, together with what its mode says, and is handled as it says.
+//! Joins: what gets into one leaves it in order and once, together with what its mode says, and is
+//! handled as it says.
 
 use std::collections::{BTreeMap, VecDeque};
 

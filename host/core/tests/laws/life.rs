@@ -1,5 +1,6 @@
-//! A life of a team, told by a driver without a machine: calls end in any order, and what is recorded survives
-//! everything. Disturbances (kills, stops, mail from outside, other components, other rules) come by the dice.
+//! A life of a team, told by a driver without a machine: calls end in any order, and what is
+//! recorded survives everything. Disturbances (kills, stops, mail from outside, other components,
+//! other rules) come by the dice.
 
 #[path = "life/asking.rs"]
 mod asking;
@@ -163,7 +164,8 @@ impl Life {
         }
     }
 
-    /// Another life that leaves this one after an event that made a checkpoint, and goes on to its end.
+    /// Another life that leaves this one after an event that made a checkpoint, and goes on to its
+    /// end.
     pub fn fork(&self, at: usize, name: &str, order: u64) -> Self {
         let mut fork = self.clone();
         fork.log.truncate(at + 1);
@@ -242,8 +244,8 @@ impl Life {
         true
     }
 
-    /// Makes the host calls of an attempt: each is served once from what is recorded, else made, if a budget allows it.
-    /// Whether the attempt goes on.
+    /// Makes the host calls of an attempt: each is served once from what is recorded, else made, if
+    /// a budget allows it. Whether the attempt goes on.
     fn ask(&mut self, call: &Invocation) -> bool {
         let (role, work) = (call.role, call.work);
         let mut recorded = call.recorded.clone();
@@ -260,7 +262,7 @@ impl Life {
                 });
                 continue;
             }
-            match self.env().exhausted(&self.team, (role, work), Amount::NONE) {
+            match self.env().exhausted(&self.team, role, work, Amount::NONE) {
                 None => {}
                 // The action is told, and makes do.
                 Some(Purse::Action(_)) => continue,

@@ -1,4 +1,5 @@
-//! Lineages: going back to any checkpoint repeats what came after it, and changes nothing about what was.
+//! Lineages: going back to any checkpoint repeats what came after it, and changes nothing about
+//! what was.
 
 use std::collections::BTreeSet;
 
@@ -7,6 +8,7 @@ use strata_core::budget::{Account, Amount, Reserved, Spending, spender};
 use strata_core::edit::{Edit, Edited};
 use strata_core::environment::Environment;
 use strata_core::environment::lineage::{common, place};
+use strata_core::environment::scope::ScopeKey;
 use strata_core::event::{CallPolicy, Event, HostCall, HostCallKind, Outcome, Source, Work};
 use strata_core::id::{CheckpointId, RoleId};
 use strata_core::json::Json;
@@ -82,7 +84,7 @@ proptest! {
         prop_assert_eq!(&numbers, &(0..numbers.len() as u64).collect::<Vec<_>>());
         prop_assert!(fork.states.windows(2).all(|pair| pair[0].step <= pair[1].step && pair[0].spent <= pair[1].spent));
         let head = |life: &Life| life.env().checkpoint.clone().expect("a checkpoint");
-        let shared = common((&life.env().lineage, &head(&life)), (&fork.env().lineage, &head(&fork)));
+        let shared = common(&life.env().lineage, &head(&life), &fork.env().lineage, &head(&fork));
         prop_assert_eq!(shared, life.states[at].checkpoint.clone());
     }
 
@@ -161,7 +163,16 @@ fn edits_hold_in_the_new_lineage_and_nowhere_else() {
     let team = other.stepper.team().clone();
     let read = |life: &Hand, role: u16, at: (&str, &str)| {
         life.env()
-            .read(&team, (RoleId(role), at.0, at.1), None, &[])
+            .read(
+                &team,
+                RoleId(role),
+                ScopeKey {
+                    scope: at.0,
+                    key: at.1,
+                },
+                None,
+                &[],
+            )
             .expect("a scope")
     };
     assert_eq!(read(&other, 2, ("s0", "k")), Some(number(9)));

@@ -1,11 +1,12 @@
-//! Order and privacy: when things arrive changes nothing, what is sent in a step is seen in the next, and nobody
-//! sees what is another's.
+//! Order and privacy: when things arrive changes nothing, what is sent in a step is seen in the
+//! next, and nobody sees what is another's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use strata_core::activation::Activation;
 use strata_core::effect::Effect;
+use strata_core::environment::scope::ScopeKey;
 use strata_core::environment::{Environment, Mail, MessageRef};
 use strata_core::event::{Event, Status};
 use strata_core::id::RoleId;
@@ -197,7 +198,7 @@ proptest! {
             }
             for scope in SCOPES.iter().copied().chain(["role"]) {
                 let keys = |env: &Environment| env.keys(life.team(), id, scope, &[]);
-                let read = |env: &Environment| env.read(life.team(), (id, scope, "k0"), None, &[]);
+                let read = |env: &Environment| env.read(life.team(), id, ScopeKey { scope, key: "k0" }, None, &[]);
                 prop_assert_eq!((keys(before), read(before)), (keys(other.env()), read(other.env())));
             }
         }

@@ -1,4 +1,5 @@
-//! People: who waits for one waits for as long as it takes, holds nobody up, and goes on from where it asked.
+//! People: who waits for one waits for as long as it takes, holds nobody up, and goes on from where
+//! it asked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

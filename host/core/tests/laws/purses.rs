@@ -61,7 +61,7 @@ fn what_is_held_back_counts_until_the_answer_settles_it() {
     let mut life = Hand::start(team.clone());
     let (a, b) = (life.call(), life.call());
     hold_back(&mut life, &a, 10);
-    let purse = |life: &Hand| life.env().exhausted(&team, (b.role, b.work), Amount::NONE);
+    let purse = |life: &Hand| life.env().exhausted(&team, b.role, b.work, Amount::NONE);
     assert_eq!(
         (purse(&life), life.env().spent),
         (Some(Purse::Team), Usd::ZERO)
@@ -69,7 +69,7 @@ fn what_is_held_back_counts_until_the_answer_settles_it() {
     life.ask(&a, "q", 3);
     assert_eq!((purse(&life), life.env().spent), (None, Usd(3)));
     assert_eq!(
-        life.env().exhausted(&team, (b.role, b.work), usd(7)),
+        life.env().exhausted(&team, b.role, b.work, usd(7)),
         Some(Purse::Team)
     );
 }
@@ -80,7 +80,7 @@ fn a_purse_is_spent_out_by_what_was_spent_and_not_by_what_may_come_free() {
     team.policy.budget = Some(Usd(10));
     let mut life = Hand::start(team.clone());
     let (a, b) = (life.call(), life.call());
-    let purse = |life: &Hand| life.env().spent_out(&team, (b.role, b.work));
+    let purse = |life: &Hand| life.env().spent_out(&team, b.role, b.work);
     hold_back(&mut life, &a, 10);
     assert_eq!(purse(&life), None);
     // Nobody will see the answer.
@@ -111,7 +111,8 @@ fn tokens_are_held_back_as_money_is_and_counted_where_nobody_saw_the_answer() {
     let purse = |life: &Hand, also| {
         life.env().exhausted(
             &team,
-            (b.role, b.work),
+            b.role,
+            b.work,
             Amount {
                 usd: Usd::ZERO,
                 tokens: also,
@@ -228,7 +229,7 @@ fn an_action_without_money_of_its_own_may_do_what_costs_nothing() {
     let mut life = Hand::start(team.clone());
     let a = life.call();
     assert_eq!(
-        life.env().exhausted(&team, (a.role, a.work), Amount::NONE),
+        life.env().exhausted(&team, a.role, a.work, Amount::NONE),
         Some(Purse::Action(slot))
     );
     life.end(a.role, Ok(says("a ok")));
@@ -314,7 +315,7 @@ fn a_resume_gives_no_money_back_and_counts_what_others_spent() {
     for (others, counts) in [(3, 5), (5, 5), (9, 9)] {
         let resumed = life
             .stepper
-            .resumed_with((Usd(others), None), CallPolicy::Auto);
+            .resumed_with(Usd(others), None, CallPolicy::Auto);
         assert!(
             matches!(resumed, Event::RunResumed { spent, .. } if spent == Usd(counts)),
             "{others}"
@@ -358,7 +359,7 @@ fn tokens_are_counted_by_whom_and_stop_the_team_that_has_used_up_its_own() {
     let (a, b) = (life.call(), life.call());
     use_tokens(&mut life, &a, 3);
     use_tokens(&mut life, &a, 1);
-    let purse = |life: &Hand| life.env().exhausted(&team, (b.role, b.work), Amount::NONE);
+    let purse = |life: &Hand| life.env().exhausted(&team, b.role, b.work, Amount::NONE);
     assert_eq!(purse(&life), None);
     use_tokens(&mut life, &b, 3);
     assert_eq!(purse(&life), Some(Purse::Team));
@@ -388,7 +389,7 @@ fn a_cap_counts_what_is_its_own_and_nothing_else() {
     let a2 = life.call();
     let purse = |life: &Hand, call: &Invocation| {
         life.env()
-            .exhausted(&team, (call.role, call.work), Amount::NONE)
+            .exhausted(&team, call.role, call.work, Amount::NONE)
     };
     assert_eq!(purse(&life, &a2), None, "the other action spent it");
     let b = life.call();
@@ -445,10 +446,10 @@ fn what_nobody_here_spent_counts_against_the_budget() {
     let mut life = Hand::start(team.clone());
     life.record(
         life.stepper
-            .resumed_with((Usd(8), Some(Usd(10))), CallPolicy::Auto),
+            .resumed_with(Usd(8), Some(Usd(10)), CallPolicy::Auto),
     );
     let a = life.call();
-    let purse = |also| life.env().exhausted(&team, (a.role, a.work), usd(also));
+    let purse = |also| life.env().exhausted(&team, a.role, a.work, usd(also));
     assert_eq!((purse(1), purse(2)), (None, Some(Purse::Team)));
 }
 

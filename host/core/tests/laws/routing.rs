@@ -1,12 +1,12 @@
-//! Who receives what and when: every message of a life, held against an oracle that is written for nothing but to be
-//! plain.
+//! Who receives what and when: every message of a life, held against an oracle that is written for
+//! nothing but to be plain.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use strata_core::activation::Phase;
 use strata_core::condition::WorkBudget;
-use strata_core::environment::outbox::Outbound;
+use strata_core::environment::Outbound;
 use strata_core::environment::{Environment, MessageRef};
 use strata_core::event::{Event, Status};
 use strata_core::id::RoleId;

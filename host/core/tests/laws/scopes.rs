@@ -1,4 +1,5 @@
-//! Shared scopes: a commit takes in the writes of all roles, in their order, or stops where they contradict.
+//! Shared scopes: a commit takes in the writes of all roles, in their order, or stops where they
+//! contradict.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,8 +1,9 @@
-//! The script: what the actions of a life return. A success depends on the seed and on what the call can see (its
-//! seed, its news, the earlier outputs, memory, scopes) and on nothing else, so whatever leaks shows in the outputs.
+//! The script: what the actions of a life return. A success depends on the seed and on what the
+//! call can see (its seed, its news, the earlier outputs, memory, scopes) and on nothing else, so
+//! whatever leaks shows in the outputs.
 
 use strata_core::effect::Invocation;
-use strata_core::environment::scope::{Change, ROLE_SCOPE, Write};
+use strata_core::environment::scope::{Change, ROLE_SCOPE, ScopeKey, Write};
 use strata_core::event::{Finished, HostCall, HostCallKind, Outcome, Work};
 use strata_core::fault::{Fault, FaultKind, Hope};
 use strata_core::id::RequestId;
@@ -186,7 +187,7 @@ impl Script {
             sight += &format!(
                 "{:?} {:?};",
                 env.keys(team, call.role, scope, &[]),
-                env.read(team, (call.role, scope, "k0"), None, &[])
+                env.read(team, call.role, ScopeKey { scope, key: "k0" }, None, &[])
             );
         }
         sight

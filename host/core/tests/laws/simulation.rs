@@ -1,5 +1,6 @@
-//! Long lives from fixed seeds, with everything at once: kills, stops, faults, mail, mended teams. What the laws say
-//! of a part is asked here of the whole. `SIMULATION_LIVES` sets how many are lived.
+//! Long lives from fixed seeds, with everything at once: kills, stops, faults, mail, mended teams.
+//! What the laws say of a part is asked here of the whole. `SIMULATION_LIVES` sets how many are
+//! lived.
 
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};

@@ -1,7 +1,7 @@
 //! Stories: small teams whose whole course is known, mode by mode.
 
 use strata_core::effect::{Effect, Invocation};
-use strata_core::environment::scope::{Change, ROLE_SCOPE, Write};
+use strata_core::environment::scope::{Change, ROLE_SCOPE, ScopeKey, Write};
 use strata_core::event::{CallPolicy, Event, Finished, Status, Work};
 use strata_core::fault::{Fault, FaultKind};
 use strata_core::id::{ActionId, RoleId};
@@ -200,7 +200,11 @@ fn a_write_is_seen_by_its_writer_at_once_by_a_sibling_never_and_by_others_in_the
     let read = |life: &Hand, role, pending: &[Write]| {
         life.env().read(
             life.stepper.team(),
-            (RoleId(role), "s0", "k"),
+            RoleId(role),
+            ScopeKey {
+                scope: "s0",
+                key: "k",
+            },
             None,
             pending,
         )
@@ -226,13 +230,29 @@ fn a_write_is_seen_by_its_writer_at_once_by_a_sibling_never_and_by_others_in_the
         (Some(vec!["k".into()]), Some(Vec::new()))
     );
     assert_eq!(
-        life.env()
-            .read(life.stepper.team(), (RoleId(1), "none", "k"), None, &[]),
+        life.env().read(
+            life.stepper.team(),
+            RoleId(1),
+            ScopeKey {
+                scope: "none",
+                key: "k"
+            },
+            None,
+            &[]
+        ),
         None
     );
     assert_eq!(
-        life.env()
-            .read(life.stepper.team(), (RoleId(1), ROLE_SCOPE, "k"), None, &[]),
+        life.env().read(
+            life.stepper.team(),
+            RoleId(1),
+            ScopeKey {
+                scope: ROLE_SCOPE,
+                key: "k"
+            },
+            None,
+            &[]
+        ),
         Some(None)
     );
     life.act(Ok(says("a2 ok")));
@@ -331,7 +351,7 @@ fn what_a_role_wrote_is_seen_in_its_scope_and_in_no_other() {
         assert_eq!(keys, expected, "{scope}");
         for key in ["own", "pending", "shared"] {
             let value = env
-                .read(team, (RoleId(0), scope, key), None, &pending)
+                .read(team, RoleId(0), ScopeKey { scope, key }, None, &pending)
                 .expect("a scope");
             assert_eq!(value, expected.contains(&key).then(one), "{scope} {key}");
         }

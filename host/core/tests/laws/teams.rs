@@ -1,6 +1,7 @@
-//! Random small teams: up to five roles that watch each other's labels (cycles included), answer to aliases, lie in
-//! groups, send along routes with conditions, wait for each other in joins of every kind (joins that lead to joins,
-//! and loops through them, included), react in every mode and write scopes with every reducer.
+//! Random small teams: up to five roles that watch each other's labels (cycles included), answer to
+//! aliases, lie in groups, send along routes with conditions, wait for each other in joins of every
+//! kind (joins that lead to joins, and loops through them, included), react in every mode and write
+//! scopes with every reducer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -158,8 +159,8 @@ pub fn any_team() -> impl Strategy<Value = Team> {
     )
 }
 
-/// Any team that stops at faults, and whose writes never conflict: what becomes of it is decided by what its
-/// actions return.
+/// Any team that stops at faults, and whose writes never conflict: what becomes of it is decided by
+/// what its actions return.
 pub fn steady_team() -> impl Strategy<Value = Team> {
     any_team().prop_map(|mut team| {
         team.policy.on_fault = OnFault::Stop;
@@ -233,7 +234,8 @@ fn any_joins() -> impl Strategy<Value = (Vec<Loose>, bool)> {
     (prop::collection::vec(loose, 0..=3), any::<bool>())
 }
 
-/// Adds joins to a team. One that leads to another does so forwards, or backwards where their order is turned round.
+/// Adds joins to a team. One that leads to another does so forwards, or backwards where their order
+/// is turned round.
 fn add_joins(team: &mut Team, (mut loose, turned): (Vec<Loose>, bool)) {
     let count = team.roles.len() as u16;
     for at in 0..loose.len() {
@@ -295,7 +297,8 @@ fn named_somewhere(team: &Team, name: &str) -> bool {
     team.find(name).is_some() || team.groups.contains_key(name)
 }
 
-/// Lets all joins lead to the last role in the end, and all their sources come before it and send to them.
+/// Lets all joins lead to the last role in the end, and all their sources come before it and send
+/// to them.
 fn join_towards_the_last(team: &mut Team) {
     let last = team.roles.len() as u16 - 1;
     team.roles

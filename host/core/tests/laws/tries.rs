@@ -1,4 +1,5 @@
-//! Attempts, told by hand: how many run at once, which comes next, and how long it is waited before another.
+//! Attempts, told by hand: how many run at once, which comes next, and how long it is waited before
+//! another.
 
 use std::collections::BTreeSet;
 
@@ -130,7 +131,8 @@ fn beside_a_writer(reducer: Option<Reducer>) -> Team {
     team
 }
 
-/// It chose twice, for money; its first action is to be made again, because the other role wrote the same.
+/// It chose twice, for money; its first action is to be made again, because the other role wrote
+/// the same.
 fn chosen_in_vain() -> Hand {
     let mut life = Hand::start(beside_a_writer(None));
     for (choice, result) in [(0, writes("x ok", &[("k", 1)])), (1, says("y ok"))] {

@@ -1,4 +1,5 @@
-//! What of an environment is compared where places in the arena of messages may differ: everything by content.
+//! What of an environment is compared where places in the arena of messages may differ: everything
+//! by content.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -221,12 +221,11 @@ impl<'a> Exporter<'a> {
             message: self.id(dead.message),
             to: &dead.to,
         };
-        let outbound =
-            |outbound: &'a strata_core::environment::outbox::Outbound| layout::Outbound {
-                message: self.id(outbound.message),
-                to: &outbound.to,
-                failed: outbound.failed.as_deref(),
-            };
+        let outbound = |outbound: &'a strata_core::environment::Outbound| layout::Outbound {
+            message: self.id(outbound.message),
+            to: &outbound.to,
+            failed: outbound.failed.as_deref(),
+        };
         layout::Strata {
             schema: format!("{SCHEMA}{VERSION}"),
             run_id: &env.run.0,

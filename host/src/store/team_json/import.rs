@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use strata_core::budget::Spending;
+use strata_core::environment::Outbound;
 use strata_core::environment::lineage::Lineage;
-use strata_core::environment::outbox::Outbound;
 use strata_core::environment::scope::Scope;
 use strata_core::environment::{DeadLetter, Environment, MessageRef, OwnMessages, RoleState};
 use strata_core::event::{CallPolicy, Status};
