@@ -107,13 +107,13 @@ const RULES: &[Rule] = &[
             "host/src/sandbox/engine/cache",
             "host/src/store/speed",
             // For the date of a `Retry-After` in an answer without a `Date`.
-            "host/src/services/wait",
+            "host/src/services/client",
         ],
     },
     Rule {
         what: "randomness",
         marks: &["rand::", "getrandom", "Uuid::new_v4"],
-        only: &["host/src/sandbox/capability", "host/src/launch/chance"],
+        only: &["host/src/sandbox/capability", "host/src/launch/start"],
     },
     Rule {
         what: "arguments, stdout, the end of the process",

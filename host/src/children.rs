@@ -1,13 +1,14 @@
-//! The programs that this process starts: the one outside of a team, and those that build components. They end with this
-//! process, however that ends.
+//! Child processes that this process starts: the external program of a team, and the tools that
+//! build components. They are killed when this process ends, whatever the reason.
 //!
-//! Each leads a process group of its own, which has all that it starts. A second process of this executable, the watcher,
-//! is told of these groups over a pipe. When this process is gone, by SIGKILL too, the pipe ends, and the watcher kills
-//! the groups that are left. Until it has done so it holds a lock on the storage directory of the team, for which a resume
-//! waits before it starts the program again.
+//! Each child leads a process group of its own, which contains all its descendants. A second
+//! process of this executable, the watcher, receives the ids of these groups over a pipe. When this
+//! process ends, even by SIGKILL, the pipe is closed and the watcher kills the remaining groups.
+//! Until then, the watcher holds a lock on the team's storage directory. A resume waits for that
+//! lock before it starts the external program again.
 //!
-//! A program that embeds this library is another executable, which cannot be the watcher: there programs are killed when
-//! a run ends in order, and not after SIGKILL.
+//! A program that embeds this library is another executable and cannot act as the watcher. There,
+//! children are killed when a run ends normally, but not after SIGKILL.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -24,15 +25,17 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// What this executable is called with to be the watcher. No command of an operator's.
+/// The argument that makes this executable act as the watcher. It is not a command for operators.
 pub(crate) const WATCH: &str = "__watch-children";
-/// How often it is looked whether a former watcher is done, and how often at most: it has nothing to do but kill.
+/// The interval at which the lock of an earlier watcher is checked. All that watcher has to do is
+/// kill processes, so it is done soon.
 const GLANCE: Duration = Duration::from_millis(5);
+/// The number of checks after which waiting for an earlier watcher is given up.
 const GLANCES: u32 = 2_000;
 
-/// Whether this executable can be the watcher.
+/// Whether this executable can act as the watcher.
 static CAN_WATCH: AtomicBool = AtomicBool::new(false);
-/// The groups that have to end, and who kills them if this process cannot.
+/// The process groups of all children, and the watcher that kills them if this process cannot.
 static GROUPS: Mutex<Groups> = Mutex::new(Groups {
     watcher: None,
     builds: BTreeSet::new(),
@@ -41,33 +44,33 @@ static GROUPS: Mutex<Groups> = Mutex::new(Groups {
 
 struct Groups {
     watcher: Option<Watcher>,
-    /// The leaders of those that build.
+    /// The process groups of running builds.
     builds: BTreeSet<u32>,
-    /// The storage directories that this process has waited for.
+    /// The storage directories whose previous children this process has waited for.
     taken_over: BTreeSet<PathBuf>,
 }
 
-/// The way to the watcher. It ends with this process.
+/// The pipes to the watcher. They are closed when this process ends.
 struct Watcher {
     orders: ChildStdin,
     done: BufReader<ChildStdout>,
 }
 
-/// What a program is for.
+/// The purpose of a child process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// It is the world outside of a team, and ends when the run does.
+    /// The external program of a team. It ends when the run ends.
     External,
-    /// It builds a component. What interrupts this process ends it at once.
+    /// A build tool. It is killed as soon as this process is interrupted.
     Build,
 }
 
-/// Says that this executable calls `watch` when it is called with `WATCH`.
+/// Declares that this executable calls `watch` when it is started with the argument `WATCH`.
 pub(crate) fn can_be_watched() {
     CAN_WATCH.store(true, Ordering::Relaxed);
 }
 
-/// A program that runs. It is forgotten, not killed, when this is dropped.
+/// A running child process. Dropping it removes its group from the watch list and does not kill it.
 #[derive(Debug)]
 pub(crate) struct Running {
     child: Option<Child>,
@@ -75,7 +78,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Waits for its end, and gives what it wrote.
+    /// Waits for the process to exit and returns its output.
     pub(crate) fn output(mut self) -> io::Result<Output> {
         match self.child.take() {
             Some(child) => child.wait_with_output(),
@@ -110,11 +113,12 @@ impl Drop for Running {
     }
 }
 
-/// Starts a program.
+/// Starts a child process.
 pub(crate) fn spawn(command: &mut Command, purpose: Purpose) -> io::Result<Running> {
     let mut groups = groups();
     let is_watched = groups.is_watched();
-    // Where nobody watches, a build belongs to the group of this process, so that a terminal reaches it.
+    // Without a watcher, a build stays in the process group of this process, so that the signals of
+    // a terminal reach it.
     if is_watched || purpose == Purpose::External {
         command.process_group(0);
     }
@@ -133,20 +137,23 @@ pub(crate) fn spawn(command: &mut Command, purpose: Purpose) -> io::Result<Runni
     })
 }
 
-/// Ends all builds: this process was interrupted, and what a terminal sends does not reach them.
+/// Kills all builds. Called when this process is interrupted, because builds in their own process
+/// groups do not receive the signals of the terminal.
 pub(crate) fn end_builds() {
     for group in &groups().builds {
         kill(*group);
     }
 }
 
-/// Waits until no program of an earlier process is left that worked for the team in a storage directory, and lets the next
-/// process wait in the same way.
+/// Waits until no child of an earlier process is left that worked for the team in a storage
+/// directory, and lets the watcher lock that directory, so that the next process can wait in the
+/// same way.
 pub(crate) fn take_over(storage: &Path) {
     let Ok(directory) = File::open(storage) else {
         return;
     };
-    // An earlier run of this process had it: its watcher holds the lock until the process ends.
+    // An earlier run of this process used it already: the watcher holds the lock until the process
+    // ends.
     if !groups().taken_over.insert(storage.to_owned()) {
         return;
     }
@@ -167,7 +174,7 @@ pub(crate) fn take_over(storage: &Path) {
         storage.to_str().filter(|path| !path.contains('\n')),
     ) {
         groups.order(&format!("={path}"));
-        // From now on it holds the lock, if it can.
+        // The watcher answers once it has tried to take the lock.
         if let Some(watcher) = &mut groups.watcher {
             let _ = watcher.done.read_line(&mut String::new());
         }
@@ -179,7 +186,7 @@ fn groups() -> MutexGuard<'static, Groups> {
 }
 
 impl Groups {
-    /// Whether there is a watcher, which is started if there can be one.
+    /// Returns whether there is a watcher. Starts it first if this executable can act as one.
     fn is_watched(&mut self) -> bool {
         if self.watcher.is_none() && CAN_WATCH.load(Ordering::Relaxed) {
             self.watcher = Watcher::start()
@@ -191,7 +198,8 @@ impl Groups {
         self.watcher.is_some()
     }
 
-    /// Tells the watcher, if there is one. One that is gone was killed by somebody; nothing depends on it.
+    /// Sends an order to the watcher, if there is one. Errors are ignored: if somebody killed the
+    /// watcher, nothing depends on it.
     fn order(&mut self, order: &str) {
         if let Some(watcher) = &mut self.watcher {
             let _ = watcher.orders.write_all(format!("{order}\n").as_bytes());
@@ -201,7 +209,7 @@ impl Groups {
 
 impl Watcher {
     fn start() -> io::Result<Self> {
-        // Under its name, and also where the file was replaced meanwhile.
+        // Started through /proc, so that it is this executable even if the file was replaced since.
         let mut command = Command::new("/proc/self/exe");
         command
             .arg0("strata-host")
@@ -223,7 +231,7 @@ impl Watcher {
     }
 }
 
-/// What the watcher does: it takes orders until there are no more, and kills the groups that are left.
+/// Runs the watcher: handles orders until the pipe is closed, then kills the remaining groups.
 pub(crate) fn watch(orders: impl Read, mut done: impl Write) {
     let mut left = BTreeSet::new();
     let mut held = Vec::new();
@@ -232,20 +240,26 @@ pub(crate) fn watch(orders: impl Read, mut done: impl Write) {
             continue;
         };
         match (what, about.parse::<u32>()) {
-            ("+", Ok(group)) => drop(left.insert(group)),
-            ("-", Ok(group)) => drop(left.remove(&group)),
+            ("+", Ok(group)) => {
+                left.insert(group);
+            }
+            ("-", Ok(group)) => {
+                left.remove(&group);
+            }
             ("=", _) => {
-                let directory = File::open(about).ok();
-                held.extend(
-                    directory
-                        .filter(|dir| flock(dir, FlockOperation::NonBlockingLockShared).is_ok()),
-                );
+                if let Ok(directory) = File::open(about)
+                    && flock(&directory, FlockOperation::NonBlockingLockShared).is_ok()
+                {
+                    held.push(directory);
+                }
                 let _ = done.write_all(b"\n").and_then(|()| done.flush());
             }
             _ => {}
         }
     }
-    left.into_iter().for_each(kill);
+    for group in left {
+        kill(group);
+    }
     drop(held);
 }
 

@@ -1,9 +1,9 @@
-//! Launching: from a team file, or from what is saved, to a run that is ready to go.
+//! Launching: reads a team file, or what is saved, and prepares a run that is ready to start.
+//!
+//! One module per operation. The loop that executes a run is in `driver`; the commands that call
+//! these functions are in `cli`.
 
-mod answer;
 mod back;
-mod calls;
-mod chance;
 mod compare;
 mod components;
 mod control;
@@ -17,14 +17,12 @@ mod inputs;
 mod lock;
 mod makings;
 mod named;
-mod notice;
 mod prune;
 mod reach;
 mod replay;
 mod report;
 mod resume;
 mod saved;
-mod send;
 mod source;
 mod start;
 mod telling;
@@ -50,8 +48,6 @@ use crate::store::team_json::ImportError;
 use crate::store::{Durability, GroupLog, SavedDefinition, SqliteStore, StoreError};
 use crate::trust::lock::LockError;
 
-pub use answer::{Taken, Taker, answer};
-pub use calls::calls;
 pub use compare::{Comparison, Side, compare, place};
 pub use components::Components;
 use control::Control;
@@ -64,22 +60,33 @@ pub use inputs::{Conflict, GrantedTo, Inputs, OutputFile, WriteTime, made_from};
 pub use lock::{Written, lock};
 pub use makings::{Made, Makings};
 pub use named::{development_storage, storage_by_name};
-pub use notice::Notice;
 pub use prune::{KEPT, Kept, prune};
+pub use reach::{Taken, Taker, answer, send};
 pub use replay::{Replay, replay};
 pub use report::report;
 pub use resume::{Notes, Resume, Resumed, resume};
 pub use saved::{
     SavedTeam, checkpoints, edited_team_file, holder, is_edited, is_saved_in, reader, saved,
 };
-pub use send::send;
-pub use source::read as read_component;
+pub use source::read_component;
 pub use start::{Start, Started, start};
-pub use telling::Telling;
+pub use telling::{Telling, calls};
 
-/// A team that is ready to run, or ran.
+/// A message for the operator. The receiver decides which ones are displayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice<'a> {
+    /// General information.
+    Note(&'a str),
+    /// A slow operation that begins now, such as a build.
+    Busy(&'a str),
+    /// Something to be checked. It should be displayed even in quiet modes.
+    Warning(&'a str),
+}
+
+/// A team that is ready to run, is running, or has run.
 pub struct Run {
-    /// Lets other processes speak to it; kept over from when it stood still to when it runs.
+    /// The socket on which other processes can reach this run. It is opened while the team waits
+    /// and stays open when it runs.
     control: Option<Control>,
     driver: Driver,
     path: PathBuf,
@@ -95,36 +102,37 @@ impl From<ReplyError> for LaunchError {
     }
 }
 
-/// Why a run cannot be launched.
+/// The reason why a run cannot be launched.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
     /// The team file is wrong, or a component does not fit it.
     #[error("{0}")]
     Definition(#[from] Diagnostics),
-    /// A flag does not fit the team.
+    /// A command line argument does not fit the team.
     #[error(transparent)]
     Override(#[from] OverrideError),
-    /// What was given does not do, or something was not given.
+    /// An argument is missing or not valid.
     #[error("{0}")]
     Missing(String),
     /// The team has nothing left to do.
     #[error("the team is done; load it with `when_idle: WhenIdle::Stay` to give it more to do")]
     Done,
-    /// The process that runs the team was told, and has not said whether it did it.
+    /// The process that runs the team received the request, and has not confirmed that it carried
+    /// it out.
     #[error(
         "whether the process that runs the team took it is not known: {0}; look with `inspect` before it is given again"
     )]
     Unanswered(String),
-    /// An answer is not taken.
+    /// An answer to an open request is not accepted.
     #[error(transparent)]
     Answer(#[from] AnswerError),
     /// A language model cannot be set up.
     #[error(transparent)]
     Model(#[from] ConfigError),
-    /// The client for http cannot be set up.
+    /// The HTTP client cannot be set up.
     #[error(transparent)]
     Http(#[from] HttpError),
-    /// The lock of the components cannot be read or written.
+    /// The lock file of the components cannot be read or written.
     #[error(transparent)]
     Lock(#[from] LockError),
     /// The storage cannot be used.
@@ -138,19 +146,19 @@ pub enum LaunchError {
         /// What is wrong with it.
         source: ImportError,
     },
-    /// The saved state is that of another team, or (`--strict`) of other components.
+    /// The saved state belongs to another team or, with `--strict`, to other components.
     #[error("the saved team does not fit:{}", lines(.0))]
     Unfit(Vec<String>),
-    /// The team file that is saved is not used.
+    /// The saved team file is not used, because its author is not known.
     #[error(transparent)]
     Unrecognized(#[from] Box<Unrecognized>),
     /// The sandbox cannot be set up on this machine.
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
-    /// A file that was asked for cannot be put where it was to be.
+    /// A requested file cannot be written to its destination.
     #[error(transparent)]
     Place(#[from] PlaceError),
-    /// The run could not begin.
+    /// The driver could not start the run.
     #[error(transparent)]
     Driver(#[from] DriverError),
 }
@@ -170,15 +178,16 @@ impl Run {
         if let Some(control) = control {
             control.close().await;
         }
-        // With a file that cannot be put in its place, the run has ended in order all the same.
+        // If a file could not be placed, the run has still ended in an orderly way.
         if matches!(ended, Ok(_) | Err(DriverError::Files(_))) {
             self.driver.journal_mut().save()?;
         }
         ended
     }
 
-    /// Lets other processes answer and send while the team stands still, until one of them has. Who speaks after that is
-    /// heard by what comes next, this or `run`.
+    /// Lets other processes answer and send messages while the team waits, until one of them has
+    /// done so. Requests that arrive later are handled by the next call of this function or of
+    /// `run`.
     pub async fn attend(&mut self) -> Result<(), DriverError> {
         if self.control.is_none() {
             self.control = self.listen();
@@ -186,7 +195,8 @@ impl Run {
         self.driver.attend().await
     }
 
-    /// Ends that: who speaks now is told that nobody listens, and may do it himself.
+    /// Ends `attend`: processes that connect now learn that nobody listens, and can access the
+    /// storage themselves.
     pub async fn dismiss(&mut self) {
         self.driver.turn_away();
         if let Some(control) = self.control.take() {
@@ -194,7 +204,8 @@ impl Run {
         }
     }
 
-    /// Whoever cannot be told of this socket is told that the storage is in use; the run is none the worse.
+    /// Opens the control socket. Without it, other processes only learn that the storage is in use;
+    /// the run itself is not affected.
     fn listen(&self) -> Option<Control> {
         let control = Control::listen(&self.path, self.driver.orders());
         control
@@ -202,7 +213,7 @@ impl Run {
             .ok()
     }
 
-    /// Records an answer for a team that does not run, durably.
+    /// Durably records answers for a team that is not running.
     pub fn answer(&mut self, given: &[Given]) -> Result<Vec<Answered>, ReplyError> {
         let journal = self.driver.journal_mut();
         let answered = journal.reply(given)?;
@@ -210,53 +221,54 @@ impl Run {
         Ok(answered)
     }
 
-    /// Lets a team that has halted go on, like a resume with nothing changed. `run` then runs it.
+    /// Continues a team that has halted, like a resume that changes nothing. `run` then runs it.
     pub fn go_on(&mut self) -> Result<(), DriverError> {
         self.driver.journal_mut().go_on()
     }
 
-    /// Writes `team.json` as the team stands.
+    /// Writes the current state to `team.json`.
     pub fn save(&mut self) -> Result<(), DriverError> {
         self.driver.journal_mut().save()
     }
 
-    /// Sets what happens once nothing is left to do, which at first is to end. From now on it counts as busy: it is
-    /// about to run.
+    /// Sets what happens once nothing is left to do; at first, the run ends. From now on the run
+    /// counts as busy, because it is about to start.
     pub fn prepare(&mut self, when_idle: WhenIdle) {
         self.driver.prepare(when_idle);
     }
 
-    /// Lets somebody be told of calls that leave, and hear models' replies while they are written. Nothing depends on it.
+    /// Registers an observer of outbound calls and of the replies of models while they are written.
+    /// The run does not depend on it.
     pub fn let_hear(&mut self, audience: Audience) {
         self.driver.let_hear(audience);
     }
 
-    /// Counts from now on what it does.
+    /// Counts from now on in `metrics` what the run does.
     pub fn count_in(&mut self, metrics: Arc<Metrics>) {
         self.driver.journal_mut().count_in(metrics);
     }
 
-    /// Carries orders to it until its next run has ended.
+    /// Returns a handle that delivers orders to the run until its next `run` has ended.
     pub fn orders(&self) -> Orders {
         self.driver.orders()
     }
 
-    /// Whether it moves, as that changes.
+    /// Returns a receiver for the changes of the run's state.
     pub fn motion(&self) -> watch::Receiver<Motion> {
         self.driver.motion()
     }
 
-    /// The team and its state.
+    /// Returns the team and its state.
     pub fn stepper(&self) -> &Stepper {
         self.driver.journal().stepper()
     }
 
-    /// What the team was made from.
+    /// Returns where the team and its components come from.
     pub fn makings(&self) -> &Makings {
         &self.makings
     }
 
-    /// The storage directory.
+    /// Returns the storage directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -272,17 +284,19 @@ fn saved_definition(definition: &Definition) -> SavedDefinition {
     }
 }
 
-/// How the text of a team file is read: to be run, or alone.
+/// A function that reads the text of a team file, with or without the files that it names.
 type Parse = fn(&str, &str, &Path) -> Result<Definition, Diagnostics>;
 
-/// The team as it was when it was saved, with the components that a command line put in place then.
+/// Reads a saved team file again, and applies the components that the command line had replaced
+/// then.
 fn define_again(saved: &SavedDefinition, parse: Parse) -> Result<Definition, LaunchError> {
     let mut definition = parse(&saved.text, &saved.name, &saved.base)?;
     definition.give_again(&saved.components)?;
     Ok(definition)
 }
 
-/// Lets a team share a log with others. One that need not survive a loss of power has nothing to share.
+/// Lets a team share a log with others. A team that need not survive a power failure has no reason
+/// to share one.
 fn share(store: &mut SqliteStore, group: Option<&GroupLog>, durability: Durability) {
     if let (Some(group), Durability::Full) = (group, durability) {
         store.join(group);

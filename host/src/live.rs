@@ -1,6 +1,7 @@
-//! A team's environment in one's own program: started, talked to, watched, stopped and saved from there.
+//! Runs a team's environment within another program: starts it, sends messages to it, observes it,
+//! stops it and saves it.
 //!
-//! The command line does the same through `launch`; this is `launch` with a thread of its own for the run, which is in
+//! The command line does the same with `launch`. This module adds a thread for the run, which is in
 //! `live::thread`.
 
 mod events;
@@ -29,13 +30,15 @@ use thread::Running;
 
 /// A team's environment: its roles with their mailboxes, memories and state, saved in a directory.
 ///
-/// It runs on a thread of its own between `start` and `stop`: the disk, which each step waits for, holds nobody else up.
-/// Everything that happens is durable before it is seen, so a program that dies can `load` it and go on. One that is
-/// dropped while it runs is told to stop, and saved a moment later; `stop` waits for that.
+/// Between `start` and `stop`, it runs on a thread of its own, because each step waits for the disk
+/// and would block others. Everything that happens is durable before it can be observed, so a
+/// program that crashes can `load` the environment and continue. An environment that is dropped
+/// while it runs is stopped and saved a moment later; `stop` waits for that.
 ///
-/// Needs a tokio runtime of several threads, with time and I/O (`enable_all`): actions of one step run there in parallel,
-/// and those that compute hold their thread for milliseconds at a time. With the runtime it ends at once, as if the
-/// program had died.
+/// Needs a multi-threaded tokio runtime with time and I/O enabled (`enable_all`): the actions of a
+/// step run there in parallel, and those that compute occupy their thread for milliseconds at a
+/// time. If the runtime is shut down, the environment ends immediately, as if the program had
+/// crashed.
 ///
 /// ```no_run
 /// use std::path::Path;
@@ -60,46 +63,46 @@ use thread::Running;
 pub struct LiveEnvironment {
     state: State,
     path: PathBuf,
-    /// For its handles: how it is spoken to while it runs.
+    /// The handles read from it how to reach the run, or `None` while it does not run.
     reins: watch::Sender<Option<Reins>>,
     handle: Handle,
-    /// The number of the newest line.
+    /// The number of the newest event line.
     newest: watch::Receiver<u64>,
 }
 
 enum State {
-    /// It stands still.
+    /// It does not run.
     Still(Box<Run>),
     /// It runs.
     Running(Running),
-    /// An error ended it. What was durable is saved; load it again.
+    /// An error ended it. What was durable is saved and can be loaded again.
     Broken,
 }
 
-/// Why an environment did not do what was asked.
+/// The reason why an environment did not carry out a request.
 #[derive(Debug, thiserror::Error)]
 pub enum LiveError {
-    /// It runs already, or does not run.
+    /// It runs already, or it does not run.
     #[error("the environment {0}")]
     State(&'static str),
-    /// The run ended, or ended before it came to the order, or at it.
+    /// The run ended before it handled the request, or while it did.
     #[error(transparent)]
     Unserved(#[from] Unserved),
-    /// It cannot go on.
+    /// It cannot continue.
     #[error(transparent)]
     Driver(#[from] DriverError),
-    /// An answer is not taken. What it was for stays open.
+    /// An answer is not accepted. Its request stays open.
     #[error(transparent)]
     Answer(#[from] AnswerError),
-    /// It was started elsewhere than within a runtime. Nothing has changed.
+    /// It was started outside of a runtime. Nothing has changed.
     #[error("the environment runs within a tokio runtime: start it from there")]
     Runtime,
-    /// There is no thread for it, or none any more.
+    /// Its thread could not be started, or ended unexpectedly.
     #[error("the environment cannot run: {0}; what was durable is saved, load it again")]
     Thread(String),
 }
 
-/// What is said of one that cannot go on.
+/// The error for an environment that cannot continue.
 const BROKEN: LiveError = LiveError::State("was ended by an error; load it again");
 
 impl From<ReplyError> for LiveError {
@@ -112,7 +115,8 @@ impl From<ReplyError> for LiveError {
 }
 
 impl LiveEnvironment {
-    /// A fresh one, of a team file. Its idea is published, and its entry state saved, before this returns.
+    /// Creates an environment from a team file. Before this function returns, the idea is published
+    /// and the initial state is saved.
     ///
     /// Components that are directories are built, which may take a while.
     pub fn create(what: Start<'_>) -> Result<Self, LaunchError> {
@@ -121,7 +125,7 @@ impl LiveEnvironment {
         Ok(Self::of(started.run, newest))
     }
 
-    /// What is saved in a directory. A finished team is woken if it is to stay; else there is nothing to load.
+    /// Loads what is saved in a directory. Fails if the team is finished, unless it is to stay.
     pub fn load(what: Resume<'_>) -> Result<Self, LaunchError> {
         let (tell, newest) = watch::channel(0);
         match launch::resume(what, &mut log, telling(tell))? {
@@ -142,9 +146,9 @@ impl LiveEnvironment {
         }
     }
 
-    /// Lets it run, on a thread of its own. With `WhenIdle::End` it stops by itself when nothing is left to do. One
-    /// that has stopped goes on, as after `load`. It has to be called within the runtime; elsewhere it fails, and
-    /// nothing has changed.
+    /// Starts the run on a thread of its own. With `WhenIdle::End`, it stops by itself when nothing
+    /// is left to do. An environment that has stopped continues, as after `load`. Fails and changes
+    /// nothing if called outside of a runtime.
     pub fn start(&mut self, when_idle: WhenIdle) -> Result<(), LiveError> {
         let runtime = thread::runtime()?;
         let mut run = match std::mem::replace(&mut self.state, State::Broken) {
@@ -164,14 +168,15 @@ impl LiveEnvironment {
         Ok(())
     }
 
-    /// Stops it: what is in flight is ended and will run again, everything finished is kept, `team.json` is written.
+    /// Stops the run. Calls in flight are cancelled and will be made again, everything that is
+    /// finished is kept, and `team.json` is written.
     pub async fn stop(&mut self) -> Result<Status, LiveError> {
         self.handle.stop();
         self.ended().await
     }
 
-    /// Waits until it has stopped, by itself or by `stop` or by an error, and says how it stands. Who gives up waiting
-    /// may wait again.
+    /// Waits until the run has stopped, by itself, by `stop` or because of an error, and returns
+    /// its status. The future can be dropped and called for again.
     pub async fn ended(&mut self) -> Result<Status, LiveError> {
         if let State::Running(running) = &mut self.state {
             let ended = running.ended().await;
@@ -185,28 +190,30 @@ impl LiveEnvironment {
         }
     }
 
-    /// Speaks to it from anywhere: see `Handle`.
+    /// Returns a handle that can be used from any task or thread.
     pub fn handle(&self) -> Handle {
         self.handle.clone()
     }
 
-    /// Whether it is at rest; see `idle`.
+    /// Returns whether it is idle; see `Handle::idle`.
     pub fn is_idle(&self) -> bool {
         self.handle.is_idle()
     }
 
-    /// Waits until it is at rest, and says how: see `Handle::idle`. The environment is not borrowed.
+    /// Waits until it is idle and returns its status; see `Handle::idle`. The future does not
+    /// borrow the environment.
     pub fn idle(&self) -> BoxFuture<'static, Option<Status>> {
         self.handle.idle()
     }
 
-    /// Publishes a message from outside: see `Handle::send`. The environment is not borrowed: any number may wait at the
-    /// same time.
+    /// Publishes a message from outside; see `Handle::send`. The future does not borrow the
+    /// environment, so any number can be waited for at the same time.
     pub fn send(&self, message: Message) -> BoxFuture<'static, Result<Sent, LiveError>> {
         self.handle.send(message)
     }
 
-    /// Publishes what a user says, under a label: everyone who watches that gets it. Like `send` otherwise.
+    /// Publishes a text of a user under a label. Every role that watches the label receives it.
+    /// Otherwise like `send`.
     pub fn say(
         &self,
         label: &str,
@@ -215,7 +222,8 @@ impl LiveEnvironment {
         self.handle.say(label, text)
     }
 
-    /// How it stands, whether it runs or not: see `Handle::state`.
+    /// Returns the current team and state, whether the environment runs or not; see
+    /// `Handle::state`.
     pub async fn state(&self) -> Result<Box<Stepper>, LiveError> {
         match &self.state {
             State::Still(run) => Ok(Box::new(run.stepper().clone())),
@@ -224,14 +232,15 @@ impl LiveEnvironment {
         }
     }
 
-    /// Answers what people were asked: all of it, or nothing. It is durable when this returns, and where the
-    /// environment runs, whoever asked goes on at once. What is open is told by `request-opened` events.
+    /// Answers open requests: all of them, or none. The answers are durable when this function
+    /// returns. If the environment runs, the roles that asked continue immediately. Open requests
+    /// are announced by `request-opened` events.
     pub async fn answer(&mut self, given: Vec<Given>) -> Result<Vec<Answered>, LiveError> {
         match &mut self.state {
             State::Still(run) => {
                 let answered = run.answer(&given);
                 if matches!(answered, Err(ReplyError::Driver(_))) {
-                    // It counts as answered here, and perhaps nowhere else.
+                    // It may be answered in memory and not on disk.
                     self.state = State::Broken;
                 }
                 Ok(answered?)
@@ -241,8 +250,8 @@ impl LiveEnvironment {
         }
     }
 
-    /// Writes `team.json` as it stands now. Nothing depends on it for durability: that is for people, other programs,
-    /// and for moving a team.
+    /// Writes the current state to `team.json`. This is not needed for durability; the file is for
+    /// people and other programs, and for moving a team.
     pub async fn save(&mut self) -> Result<(), LiveError> {
         match &mut self.state {
             State::Still(run) => Ok(run.save()?),
@@ -251,8 +260,8 @@ impl LiveEnvironment {
         }
     }
 
-    /// Counts from now on what it does; `Metrics::text` is that for Prometheus. It stands still meanwhile: before
-    /// `start`, or after `stop`.
+    /// Counts from now on what the environment does. `Metrics::text` formats the result for
+    /// Prometheus. Fails while the environment runs: call it before `start` or after `stop`.
     pub fn metrics(&mut self) -> Result<Arc<Metrics>, LiveError> {
         let State::Still(run) = &mut self.state else {
             return Err(LiveError::State(
@@ -264,12 +273,12 @@ impl LiveEnvironment {
         Ok(metrics)
     }
 
-    /// The public events, from the first that was ever recorded for this team; see `Events`.
+    /// Returns the public events, from the first that was recorded for this team; see `Events`.
     pub fn events(&self) -> Result<Events, LaunchError> {
         Events::open(&self.path, self.newest.clone())
     }
 
-    /// The storage directory.
+    /// Returns the storage directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -290,7 +299,7 @@ impl Drop for LiveEnvironment {
     }
 }
 
-/// What came up before a run goes where the program's log goes.
+/// Logs a notice from the preparation of a run.
 fn log(notice: Notice<'_>) {
     match notice {
         Notice::Note(text) | Notice::Busy(text) => tracing::info!("{text}"),

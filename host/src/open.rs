@@ -1,5 +1,5 @@
-//! Opening files that others name, or that lie where one is looked for: never waits for another process, as opening a
-//! pipe would.
+//! Opening files whose paths come from others, such as a team file. Opening never blocks, whereas
+//! opening a named pipe would wait for the process at its other end.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
@@ -9,15 +9,15 @@ use std::path::Path;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-/// What is said of everything else.
+/// The error message for anything that is not a regular file.
 const NO_FILE: &str = "it is no regular file";
 
-/// Opens a regular file to read it.
+/// Opens a regular file for reading.
 pub(crate) fn regular(path: &Path) -> io::Result<File> {
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::other(NO_FILE));
     }
-    // It may be replaced between the two.
+    // The path may have been replaced after the first check.
     let file = at_once(File::options().read(true)).open(path)?;
     if file.metadata()?.is_file() {
         Ok(file)
@@ -26,26 +26,27 @@ pub(crate) fn regular(path: &Path) -> io::Result<File> {
     }
 }
 
-/// The bytes of a regular file.
+/// Returns the bytes of a regular file.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     regular(path)?.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// The text of a regular file.
+/// Returns the text of a regular file. Fails if it is not UTF-8.
 pub(crate) fn text(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     regular(path)?.read_to_string(&mut text)?;
     Ok(text)
 }
 
-/// Opens what is to be added to: a file, which is created if it is not there, a device, or a pipe that somebody reads.
+/// Opens a path for appending: a regular file, which is created if it does not exist, a device, or
+/// a named pipe that has a reader.
 pub(crate) fn to_append(path: &Path) -> io::Result<File> {
     output(path, File::options().append(true).create(true))
 }
 
-/// The same for what is to be replaced.
+/// Opens a path for writing like `to_append`, but truncates a regular file.
 pub(crate) fn to_replace(path: &Path) -> io::Result<File> {
     output(
         path,
@@ -68,7 +69,7 @@ fn output(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
             }
             _ => error,
         })?;
-    // What is written waits for its reader.
+    // From here on, writes block until the reader of a pipe has taken the data.
     let flags = rustix::fs::fcntl_getfl(&file)?;
     rustix::fs::fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;
     Ok(file)

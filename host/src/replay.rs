@@ -1,9 +1,11 @@
-//! Replay: the recorded attempts of a run are made again, each in the state it was in, and compared with the record.
+//! Replay: repeats the recorded attempts of a run, each in its original state, and compares the
+//! results with the record.
 //!
-//! The same component with the same input, the same state and the same answers does the same: this is how that is shown,
-//! and how one finds what it depends on beside. The network is not used and nothing is written. Files that actions wrote
-//! are seen as they were. What is not recorded and could make a difference (other files, variables) is named. Running an
-//! attempt again is `driver::rerun`'s.
+//! The same component with the same input, state and answers does the same. A replay demonstrates
+//! this, or shows what else the component depends on. The network is not used and nothing is
+//! written. Files that actions wrote have their recorded contents. Inputs that are not recorded and
+//! could make a difference, such as other files and variables, are reported. `driver::rerun`
+//! repeats a single attempt.
 
 mod compare;
 
@@ -21,12 +23,12 @@ use crate::plugin::Plugin;
 
 pub use compare::Difference;
 
-/// Which attempts are made again.
+/// Which attempts are repeated.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
-    /// Those of this step.
+    /// Only those of this step.
     pub step: Option<u64>,
-    /// Those of this action: `ROLE.ACTION`, or `ROLE.think`.
+    /// Only those of this action: `ROLE.ACTION`, or `ROLE.think`.
     pub action: Option<String>,
 }
 
@@ -39,27 +41,27 @@ pub enum OnDifference {
     GoOn,
 }
 
-/// What came of a replay.
+/// The result of a replay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// How many attempts were made again and did the same.
+    /// The number of attempts that were repeated with the same result.
     pub equal: u64,
-    /// Where they did something else, in order.
+    /// The attempts with other results, in order.
     pub differences: Vec<Difference>,
-    /// What was not made again, and why.
+    /// The attempts that were not repeated, and why.
     pub skipped: Vec<(Place, Skipped)>,
-    /// What could make a difference and is not recorded, by action.
+    /// Inputs that could make a difference and are not recorded, by action.
     pub unrecorded: BTreeSet<(String, String)>,
 }
 
-/// An attempt, for people.
+/// An attempt, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The step it was made in.
     pub step: u64,
-    /// `ROLE.ACTION`, `ROLE.think`.
+    /// `ROLE.ACTION` or `ROLE.think`.
     pub action: String,
-    /// Counts from 1.
+    /// The number of the attempt, counted from 1.
     pub attempt: u32,
 }
 
@@ -73,29 +75,30 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// Why an attempt is not made again.
+/// The reason why an attempt is not repeated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Skipped {
-    /// It was made by another component than the one that is here.
+    /// It was made by another component than the present one.
     OtherComponent {
-        /// Then.
+        /// The digest of the recorded component.
         recorded: Option<Digest>,
-        /// Now.
+        /// The digest of the present component.
         found: Option<Digest>,
     },
-    /// It did not come to its end: the host was killed or stopped, or ended it while it wrote more than it may.
+    /// It did not finish: the host was killed or stopped, or ended it because it wrote more than is
+    /// allowed.
     CutOff,
-    /// It ran out of time, which no two runs measure alike.
+    /// It exceeded a time limit, which no two runs measure in the same way.
     OutOfTime(FaultKind),
-    /// It looked at a file that an action wrote and whose bytes are not kept any more.
+    /// It read a file that an action wrote and whose contents are no longer stored.
     FileGone,
 }
 
-/// Goes through a record.
+/// Reads a record and repeats its attempts.
 pub(crate) struct Replay {
     rerun: Rerun,
     plugins: BTreeMap<Slot, Arc<Plugin>>,
-    /// The components that are here.
+    /// The present components.
     components: BTreeMap<Slot, Digest>,
     selection: Selection,
     on_difference: OnDifference,
@@ -103,14 +106,14 @@ pub(crate) struct Replay {
     report: Report,
 }
 
-/// An attempt whose end was not come to yet.
+/// An attempt whose end has not been read yet.
 struct Open {
     call: Invocation,
     place: Place,
     recorded: Recorded,
 }
 
-/// Whether to go on.
+/// Whether to continue.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
     Go,
@@ -122,7 +125,8 @@ impl Replay {
         rerun: Rerun,
         plugins: BTreeMap<Slot, Arc<Plugin>>,
         components: BTreeMap<Slot, Digest>,
-        (selection, on_difference): (Selection, OnDifference),
+        selection: Selection,
+        on_difference: OnDifference,
     ) -> Self {
         let (open, report) = (BTreeMap::new(), Report::default());
         Self {
@@ -136,7 +140,7 @@ impl Replay {
         }
     }
 
-    /// Takes in the next recorded event.
+    /// Processes the next recorded event.
     pub(crate) async fn event(&mut self, event: &Event) -> Result<Next, DriverError> {
         self.rerun.stepper().has_what_is_named(event)?;
         match event {
@@ -167,14 +171,14 @@ impl Replay {
         self.rerun.apply(event)?;
         let stop = self.on_difference == OnDifference::Stop && !self.report.differences.is_empty();
         if stop {
-            // Their ends were recorded, and are not come to any more.
+            // The ends of these attempts were recorded, but are not read any more.
             self.open.clear();
             return Ok(Next::Stop);
         }
         Ok(Next::Go)
     }
 
-    /// What came of it, once there are no more events.
+    /// Returns the result, once there are no more events.
     pub(crate) fn report(mut self) -> Report {
         self.cut_off();
         self.report
@@ -275,7 +279,7 @@ impl Replay {
         None
     }
 
-    /// What the guest may have looked at that nobody wrote down.
+    /// Reports the inputs that the guest may have used and that are not recorded.
     fn note_unrecorded(&mut self, at: Option<Slot>, place: &Place) {
         let Some(plugin) = at.and_then(|at| self.plugins.get(&at)) else {
             return;

@@ -1,4 +1,5 @@
-//! What a guest may call beyond its own environment. Each service is reached through the journaled gateway.
+//! The services that a guest can reach beyond its own environment, through the journaled gateway:
+//! language models, web servers, people, and the environment outside of a team.
 
 pub(crate) mod client;
 pub(crate) mod endpoint;
@@ -10,4 +11,3 @@ pub mod llm;
 mod loopback;
 mod trace;
 pub mod variables;
-mod wait;

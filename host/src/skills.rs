@@ -1,5 +1,6 @@
-//! The shelf: components kept on this machine under the name and version that they give themselves, so that teams can
-//! name them. What makes a manifest fit for it is in `fit`, which skills are meant in `wanted`, the files in `files`.
+//! The shelf: components that are stored on this machine under the name and version in their
+//! manifest, so that teams can name them. `fit` checks manifests, `wanted` parses names of skills,
+//! and `files` handles the files.
 
 mod files;
 mod fit;
@@ -21,13 +22,13 @@ use crate::user;
 use files::Change;
 pub use wanted::{Versions, Wanted};
 
-/// The variable that chooses the shelf.
+/// The environment variable that selects the shelf.
 pub const SHELF_VARIABLE: &str = "STRATA_SHELF";
 
-/// Why something cannot be done with the shelf.
+/// The reason why an operation on the shelf failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SkillError {
-    /// Nobody says where it is.
+    /// No directory is known.
     #[error(
         "there is no place for skills: neither XDG_DATA_HOME nor HOME names a directory; choose one with `{SHELF_VARIABLE}`"
     )]
@@ -37,31 +38,31 @@ pub enum SkillError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// Why it failed.
         source: std::io::Error,
     },
-    /// What is asked for is no name and version.
+    /// A text is not a name and version.
     #[error("`{text}` does not name a skill: {why}")]
     Name {
-        /// What was asked for.
+        /// The text.
         text: String,
-        /// What it should be.
+        /// What is expected.
         why: String,
     },
-    /// The component does not say what a skill has to say.
+    /// The component's manifest lacks what a skill requires.
     #[error("the component cannot be a skill: {0}")]
     Unfit(String),
-    /// There is none like that.
+    /// There is no such skill.
     #[error("there is no skill `{wanted}` on the shelf `{}`; {hint}", shelf.display())]
     Unknown {
-        /// What was asked for.
+        /// The requested skill.
         wanted: String,
-        /// Where it was looked for.
+        /// The shelf that was searched.
         shelf: PathBuf,
-        /// What may have been meant.
+        /// A suggestion.
         hint: String,
     },
-    /// Another component has that name and version.
+    /// Another component has this name and version.
     #[error(
         "`{name}` is on the shelf already, with another component: its sha256 is `{there}`, that of the new one \
          `{new}`; give the new one another version, or remove the old one: `strata-host skill remove {}`",
@@ -70,15 +71,15 @@ pub enum SkillError {
     Taken {
         /// The name and version.
         name: String,
-        /// What is there.
+        /// The component on the shelf.
         there: Digest,
-        /// What was to be added.
+        /// The component that was to be added.
         new: Digest,
     },
-    /// A file is not what was written.
+    /// A file was changed or damaged.
     #[error("the skill `{name}` is damaged: `{}` is not what was put there; add its component again", path.display())]
     Damaged {
-        /// The name and version, as the file's name gives them.
+        /// The name and version, according to the file's name.
         name: String,
         /// The file.
         path: PathBuf,
@@ -90,49 +91,50 @@ pub enum SkillError {
 pub struct Skill {
     /// The SHA-256 of the component.
     pub digest: Digest,
-    /// How many bytes it has.
+    /// Its size in bytes.
     pub size: u64,
-    /// What it says about itself.
+    /// Its manifest.
     pub manifest: Manifest,
 }
 
-/// What became of an addition.
+/// The outcome of adding a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Added {
-    /// It is there now.
+    /// It was added.
     New,
-    /// It was there before.
+    /// It was on the shelf already.
     Already,
 }
 
-/// What was taken from a shelf.
+/// The result of removing a skill.
 #[derive(Debug)]
 pub struct Removed {
     /// The name and version of the skill.
     pub name: String,
-    /// Entries that cannot be read. While there are any, every component stays: it may be theirs.
+    /// Entries that cannot be read. As long as there are any, no component is deleted, because it
+    /// may belong to one of them.
     pub damaged: Vec<SkillError>,
 }
 
-/// All that is on a shelf.
+/// The contents of a shelf.
 #[derive(Debug, Default)]
 pub struct Listing {
     /// The skills, by name and version.
     pub skills: Vec<Skill>,
-    /// What cannot be read.
+    /// The entries that cannot be read.
     pub damaged: Vec<SkillError>,
 }
 
-/// A directory with components. It is made with the first one that is added.
+/// A directory of components. It is created when the first one is added.
 ///
-/// Readers need no lock: every file is there as a whole or not at all. Those who change something wait for each other.
+/// Readers need no lock, because files are replaced atomically. Writers wait for each other.
 #[derive(Clone, Debug)]
 pub struct Shelf {
     dir: PathBuf,
 }
 
 impl Skill {
-    /// `NAME@VERSION`.
+    /// Returns `NAME@VERSION`.
     pub fn name(&self) -> String {
         format!("{}@{}", self.manifest.name, self.manifest.version)
     }
@@ -143,15 +145,16 @@ impl Skill {
 }
 
 impl Shelf {
-    /// The shelf in this directory.
+    /// Returns the shelf in a directory.
     pub fn at(dir: &Path) -> Self {
-        // Who finds a skill there may look for its component from elsewhere.
+        // The path is made absolute because the working directory may be another one when a
+        // component is loaded.
         Self {
             dir: std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned()),
         }
     }
 
-    /// The user's shelf, or the one that the environment names.
+    /// Returns the user's shelf, or the one that the environment variable names.
     pub fn of_user() -> Result<Self, SkillError> {
         if let Some(chosen) = std::env::var_os(SHELF_VARIABLE).filter(|dir| !dir.is_empty()) {
             return Ok(Self::at(Path::new(&chosen)));
@@ -163,14 +166,14 @@ impl Shelf {
         ))
     }
 
-    /// Where it is.
+    /// Returns its directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Puts a component on the shelf, with the manifest that it gave.
+    /// Puts a component on the shelf, with the manifest that it returned.
     ///
-    /// Adding what is there already changes nothing, but mends it where it was damaged.
+    /// If it is on the shelf already, nothing changes, except that damaged files are replaced.
     pub fn add(&self, component: &[u8], manifest: &Manifest) -> Result<(Skill, Added), SkillError> {
         fit::check(manifest).map_err(SkillError::Unfit)?;
         let digest = digest_of(component);
@@ -192,24 +195,25 @@ impl Shelf {
         if whole {
             return Ok((skill, Added::Already));
         }
-        // The component first: an entry never names what is not there.
+        // The component is written first, so that an entry never names a missing one.
         change.put_component(&skill.digest, component)?;
         change.put_entry(&skill)?;
         Ok((skill, Added::New))
     }
 
-    /// Puts a signature beside a skill's component, in place of an older one: teams with `[trust] keys` look for it there.
+    /// Stores a signature with a skill's component and replaces an older one. Teams with `[trust]
+    /// keys` require it.
     pub fn sign(&self, skill: &Skill, signature: &str) -> Result<(), SkillError> {
         Change::begin(&self.dir)?.put_signature(&skill.digest, signature)
     }
 
-    /// All skills.
+    /// Returns all skills.
     pub fn list(&self) -> Result<Listing, SkillError> {
         let mut listing = Listing::default();
         for name in files::names(&self.dir)? {
             match files::read_entry(&self.dir, &name) {
                 Ok(Some(skill)) => listing.skills.push(skill),
-                // It was removed meanwhile.
+                // It was removed in the meantime.
                 Ok(None) => {}
                 Err(error) => listing.damaged.push(error),
             }
@@ -219,7 +223,8 @@ impl Shelf {
         Ok(listing)
     }
 
-    /// The skills whose name or description holds every word, in any case. Those that are named so come first.
+    /// Returns the skills whose name or description contains every word, ignoring case. Those whose
+    /// name contains every word come first.
     pub fn search(&self, words: &[String]) -> Result<Listing, SkillError> {
         let words: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
         let mut listing = self.list()?;
@@ -236,7 +241,7 @@ impl Shelf {
         Ok(listing)
     }
 
-    /// The skill that is meant; of several versions the newest.
+    /// Returns the skill that is requested. If several versions match, returns the newest.
     pub fn find(&self, wanted: &Wanted) -> Result<Skill, SkillError> {
         if let Versions::Exactly(version) = &wanted.versions
             && let Some(skill) =
@@ -254,7 +259,7 @@ impl Shelf {
                 .is_some_and(|version| wanted.versions.fit(&version))
         });
         let newest = fitting.max_by_key(|skill| skill.version());
-        // One that would have been taken, were it whole, is not passed over.
+        // If a damaged entry would be the newest match, that is an error.
         let better = |version: &Version| {
             newest
                 .and_then(Skill::version)
@@ -282,12 +287,12 @@ impl Shelf {
         })
     }
 
-    /// Where a skill's component is.
+    /// Returns the path of a skill's component.
     pub fn file(&self, skill: &Skill) -> PathBuf {
         files::component(&self.dir, &skill.digest)
     }
 
-    /// A skill's component, if it is undamaged.
+    /// Returns a skill's component. Fails if it is damaged.
     pub fn component(&self, skill: &Skill) -> Result<Vec<u8>, SkillError> {
         let path = self.file(skill);
         let bytes = open::read(&path).map_err(|source| SkillError::File {
@@ -303,7 +308,8 @@ impl Shelf {
         Ok(bytes)
     }
 
-    /// Takes a skill from the shelf, and the components that no skill names any more. Teams that name it no longer run.
+    /// Removes a skill from the shelf, and the components that no remaining skill names. Teams that
+    /// name it no longer run.
     pub fn remove(&self, wanted: &Wanted) -> Result<Removed, SkillError> {
         let Versions::Exactly(version) = &wanted.versions else {
             let why = "only one version is removed at a time: `name@1.2.3`".into();
@@ -315,11 +321,12 @@ impl Shelf {
         let name = format!("{}@{version}", wanted.name);
         let change = Change::begin(&self.dir)?;
         if !change.remove_entry(&name)? {
-            // Says what else there is.
+            // This error lists the other versions.
             self.find(wanted)?;
         }
         let Listing { skills, damaged } = self.list()?;
-        // Nobody knows which components the damaged ones name: what is mended later must find its own.
+        // It is unknown which components the damaged entries name. Once they are repaired, their
+        // components have to exist.
         if damaged.is_empty() {
             change
                 .remove_components_but(&skills.into_iter().map(|skill| skill.digest).collect())?;

@@ -1,6 +1,7 @@
-//! What is trusted. Which components may be loaded: those that the lock beside the team file names, and those that a trusted key has
-//! signed. Asked before anything of a component is compiled; reading components is `launch`'s, pins are the manifest's.
-//! Which storage directories are the user's own: `mark`.
+//! What is trusted. Which components may be loaded: those in the lock file beside the team file
+//! (`lock`), and those that a trusted key has signed (`signature`). This is checked before a
+//! component is compiled. `launch` reads components, and the manifest handles pinned digests. Which
+//! storage directories are the user's own is in `mark`.
 
 pub mod lock;
 pub(crate) mod mark;

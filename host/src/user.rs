@@ -1,34 +1,36 @@
-//! Directories of the user who runs the host: where they are, and whether one is the user's alone.
+//! The directories of the user who runs the host: where they are, and whether only that user can
+//! access one.
 
 use std::fs::{self, DirBuilder, Metadata};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// Who may do everything anyway.
+/// The user id of root, who can change everything in any case.
 const ROOT: u32 = 0;
 
-/// Below it lies what can be made again.
+/// Returns the base directory for data that can be recreated.
 pub(crate) fn cache() -> Option<PathBuf> {
     base("XDG_CACHE_HOME", ".cache")
 }
 
-/// Below it lies what the user sets.
+/// Returns the base directory for the user's settings.
 pub(crate) fn config() -> Option<PathBuf> {
     base("XDG_CONFIG_HOME", ".config")
 }
 
-/// Below it lies what the user keeps.
+/// Returns the base directory for the user's data.
 pub(crate) fn data() -> Option<PathBuf> {
     base("XDG_DATA_HOME", ".local/share")
 }
 
-/// Below it lies what programs remember between two runs.
+/// Returns the base directory for state that programs keep between runs.
 pub(crate) fn state() -> Option<PathBuf> {
     base("XDG_STATE_HOME", ".local/state")
 }
 
-/// Below it lies what is gone with the process that made it: among the temporary files, where nobody else can enter.
+/// Returns the private directory of this user among the temporary files. Creates it if it does not
+/// exist. Its files are of no use once the process that created them has ended.
 pub(crate) fn temporary() -> io::Result<PathBuf> {
     let place = std::env::temp_dir().join(temporary_name());
     match DirBuilder::new().mode(0o700).create(&place) {
@@ -37,7 +39,7 @@ pub(crate) fn temporary() -> io::Result<PathBuf> {
         }
         _ => {}
     }
-    // Somebody else may have been there first.
+    // Another user may have created it first.
     let meta = fs::symlink_metadata(&place)?;
     if !meta.is_dir() || !is_private(&meta) {
         return Err(io::Error::other(format!(
@@ -48,7 +50,8 @@ pub(crate) fn temporary() -> io::Result<PathBuf> {
     Ok(place)
 }
 
-/// Says of an error that it is about the place of temporary files, and what to do.
+/// Returns an error that says that the directory for temporary files cannot be used, and what to
+/// do.
 pub(crate) fn without_temporary(error: &io::Error) -> io::Error {
     let place = std::env::temp_dir();
     io::Error::other(format!(
@@ -58,13 +61,15 @@ pub(crate) fn without_temporary(error: &io::Error) -> io::Error {
     ))
 }
 
-/// What that directory is called.
+/// Returns the name of this user's directory among the temporary files.
 pub(crate) fn temporary_name() -> String {
     format!("strata-host-{}", rustix::process::geteuid().as_raw())
 }
 
-/// What a variable says, or the usual place. One that is empty or relative is as good as none, as the XDG specification
-/// has it. Where no directory can be, as in the `/dev/null` that is the home of many service accounts, there is none.
+/// Returns the directory that an environment variable names, or the usual one in the home
+/// directory. As the XDG specification requires, an empty or relative value is ignored. Returns
+/// `None` if there can be no such directory, for example if the home directory is `/dev/null`, as
+/// for many service accounts.
 fn base(variable: &str, usual: &str) -> Option<PathBuf> {
     match absolute(variable) {
         Some(chosen) => Some(chosen).filter(|chosen| can_be_directory(chosen)),
@@ -72,7 +77,7 @@ fn base(variable: &str, usual: &str) -> Option<PathBuf> {
     }
 }
 
-/// The user's home directory, unless what `HOME` says cannot be one.
+/// Returns the user's home directory. Returns `None` if the value of `HOME` cannot be a directory.
 pub(crate) fn home() -> Option<PathBuf> {
     absolute("HOME").filter(|home| can_be_directory(home))
 }
@@ -90,7 +95,8 @@ fn can_be_directory(path: &Path) -> bool {
     }
 }
 
-/// Returns whether an error says that nothing is in a place: also where something on the way to it is no directory.
+/// Returns whether an error means that nothing exists at a path, also if one of its parents is not
+/// a directory.
 pub(crate) fn is_absent(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -98,21 +104,22 @@ pub(crate) fn is_absent(error: &io::Error) -> bool {
     )
 }
 
-/// Why a directory cannot be used for what nobody else may change.
+/// The reason why a directory cannot hold files that nobody else may change.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unusable {
-    /// It cannot be made or looked at.
+    /// It cannot be created or examined.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// It is somebody else's, too.
+    /// Other users can access it.
     #[error("{0}, or set XDG_CACHE_HOME or XDG_STATE_HOME to a directory of your own")]
     Shared(&'static str),
 }
 
-/// Makes a directory that only the user can enter. One that is there has to be such a directory.
+/// Creates a directory that only this user can access. An existing directory must already be like
+/// that.
 pub(crate) fn make_private(dir: &Path) -> Result<(), Unusable> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-    // A link is as good as what it leads to, but for one that somebody else put there.
+    // A symbolic link is treated like its target, unless another user than root created the link.
     let link = fs::symlink_metadata(dir)?;
     let meta = fs::metadata(dir)?;
     if link.is_symlink() && !is_own(&link) && link.uid() != ROOT {
@@ -133,12 +140,12 @@ pub(crate) fn make_private(dir: &Path) -> Result<(), Unusable> {
     Ok(())
 }
 
-/// Whether something is the user's and nobody else's.
+/// Returns whether a file belongs to this user and nobody else can access it.
 pub(crate) fn is_private(meta: &Metadata) -> bool {
     is_own(meta) && meta.mode() & 0o077 == 0
 }
 
-/// Whether something is the user's.
+/// Returns whether a file belongs to this user.
 pub(crate) fn is_own(meta: &Metadata) -> bool {
     meta.uid() == rustix::process::geteuid().as_raw()
 }
@@ -150,7 +157,7 @@ mod tests {
 
     use super::*;
 
-    /// Some other user.
+    /// The id of another user.
     const OTHER: u32 = 4321;
 
     fn refusal(dir: &Path) -> Option<String> {
@@ -202,7 +209,7 @@ mod tests {
         let (dir, link) = (home.path().join("dir"), home.path().join("link"));
         make_private(&dir).unwrap();
         symlink(&dir, &link).unwrap();
-        // Only root can give things away.
+        // Only root can change the owner of a file.
         if lchown(&link, Some(OTHER), None).is_err() {
             return;
         }

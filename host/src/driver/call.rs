@@ -95,7 +95,7 @@ impl Outward {
                 let text = serde_json::to_string(request).unwrap_or_default();
                 hex(&sha256(text))
             }
-            Self::Fetch(request) => request.digest((&env.lineage.key(&env.run.0), &env.run.0)),
+            Self::Fetch(request) => request.digest(&env.lineage.key(&env.run.0), &env.run.0),
         }
     }
 

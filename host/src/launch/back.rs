@@ -1,4 +1,4 @@
-//! Going back: a saved team is gone on with from another checkpoint than its newest, perhaps on another lineage.
+//! Resuming from an earlier checkpoint than the newest, which may belong to another lineage.
 
 use std::path::Path;
 
@@ -14,23 +14,25 @@ use super::resume::{Opened, Origin};
 use crate::driver::DriverError;
 use crate::store::{At, CheckpointRow, LineageRow, Saved, Store, StoreError};
 
-/// The way a run goes on.
+/// How a run continues.
 pub(super) enum Way {
-    /// With the current lineage.
+    /// In the current lineage.
     On,
-    /// With the newest state of another one.
+    /// In another lineage, from its newest state.
     Over {
-        /// Its name.
+        /// The name of the lineage.
         lineage: String,
-        /// What was spent in all, without what is held back there: that is settled once it is gone on with.
+        /// The amount spent in all lineages, without what is reserved in this one: that is settled
+        /// once it continues.
         spent: Usd,
     },
-    /// With another lineage, which this event begins.
+    /// In a new lineage, which this event begins.
     Aside(Box<Event>),
 }
 
 impl Way {
-    /// What was spent that the state which is gone on with may not know of; the account of a new lineage says it itself.
+    /// Returns an amount that was spent and that the state which is resumed may not know of. It is
+    /// zero for a new lineage, whose account contains everything.
     pub(super) fn spent(&self) -> Usd {
         if let Self::Over { spent, .. } = self {
             *spent
@@ -41,8 +43,8 @@ impl Way {
 }
 
 impl Opened {
-    /// Goes on from a checkpoint: with its lineage where it is the newest there, else with a new one. Nothing is
-    /// changed yet.
+    /// Selects the checkpoint to resume from: its lineage is continued if the checkpoint is the
+    /// newest there, otherwise a new lineage is begun. Nothing is written yet.
     pub(super) fn go_back(&mut self, id: &CheckpointId) -> Result<(), LaunchError> {
         let Origin::Database { store, .. } = &self.origin else {
             return is_held(self.stepper.env(), id);
@@ -57,15 +59,13 @@ impl Opened {
             return Ok(());
         }
         let lineages = store.lineages()?;
-        let account = account(
-            store.spent()?,
-            &self.stepper,
-            (&lineages, &|at| store.load(at)),
-        )?;
+        let account = account(store.spent()?, &self.stepper, &lineages, &|at| {
+            store.load(at)
+        })?;
         if let Some(lineage) = newest {
             let stepper = sum_up(&self.stepper, store.load(&At::Lineage(lineage.clone()))?)?;
             let (env, left) = (stepper.env(), account_left(&stepper));
-            // Nothing more is spent by one that is finished.
+            // A finished lineage spends nothing more.
             if env.is_finished()
                 || !starts_over(&self.definition.team.policy.purses, &account, &left)
             {
@@ -88,8 +88,9 @@ impl Opened {
     }
 }
 
-/// Whether a cap would be held against less than was used up of it, by an account that knows less than this one. Only
-/// a lineage that begins can be given another account, but for the money of the team.
+/// Returns whether a budget limit would be compared with less than was used up of it, because
+/// `other` knows of less than `known`. Only a new lineage can be given another account; the total
+/// amount of the team is handled separately.
 fn starts_over(purses: &Purses, known: &Account, other: &Account) -> bool {
     let of_role = |slot: &Slot| purses.roles.get(&slot.role).copied().unwrap_or_default();
     let of_action = |slot: &Slot| purses.actions.get(slot).copied().unwrap_or_default();
@@ -102,7 +103,7 @@ fn starts_over(purses: &Purses, known: &Account, other: &Account) -> bool {
     })
 }
 
-/// The state that a load stands for, of the same team as another.
+/// Computes the state that was loaded, for the same team as `like`.
 pub(super) fn sum_up(like: &Stepper, saved: Saved) -> Result<Stepper, LaunchError> {
     let mut stepper = like.at(saved.base);
     for record in &saved.tail {
@@ -111,7 +112,7 @@ pub(super) fn sum_up(like: &Stepper, saved: Saved) -> Result<Stepper, LaunchErro
     Ok(stepper)
 }
 
-/// A `team.json` alone holds one checkpoint.
+/// Fails unless `id` is the checkpoint of `env`. A `team.json` alone has only one checkpoint.
 pub(super) fn is_held(env: &Environment, id: &CheckpointId) -> Result<(), LaunchError> {
     if env.checkpoint.as_ref() == Some(id) {
         return Ok(());
@@ -131,8 +132,8 @@ fn is_newest(rows: &[CheckpointRow], lineage: &str, id: &CheckpointId) -> bool {
         .is_some_and(|row| row.id == *id)
 }
 
-/// The name of the lineage that is made next. All names of a storage begin alike, however they are nested, so that
-/// they stay short.
+/// Returns the name of the next lineage. All names in a storage begin with that of the first
+/// lineage, not with that of their parent, so that they stay short.
 pub(super) fn next_name(lineages: &[LineageRow]) -> String {
     let first = lineages.first().map_or("", |first| first.name.as_str());
     let taken = |name: &String| lineages.iter().any(|row| row.name == *name);
@@ -142,19 +143,22 @@ pub(super) fn next_name(lineages: &[LineageRow]) -> String {
         .expect("there are more numbers than lineages")
 }
 
-/// How a state of the same storage is loaded.
+/// A function that loads a state of the same storage.
 pub(super) type Load<'a> = &'a dyn Fn(&At) -> Result<Saved, StoreError>;
 
-/// What was used up in all lineages of a storage, of which the current one is left. What was forfeited, by lineages
-/// before it too, is known to that one alone: each hands it on to the next.
+/// Computes what was used up in all lineages of a storage, of which the current one is left. What
+/// earlier lineages forfeited is known only to the current one, because each lineage passes it on
+/// to the next.
 pub(super) fn account(
     spent: Usd,
     current: &Stepper,
-    (lineages, load): (&[LineageRow], Load<'_>),
+    lineages: &[LineageRow],
+    load: Load<'_>,
 ) -> Result<Account, LaunchError> {
     let mut account = account_left(current);
     account.spent = account.spent.max(spent);
-    // There may be thousands: they are read only where the money of the team is not all that is capped.
+    // There may be thousands of lineages. They are read only if more than the team's total amount
+    // is limited.
     let is_all = current.team().policy.purses == Purses::default();
     let others = lineages
         .iter()
@@ -172,7 +176,7 @@ pub(super) fn account_left(stepper: &Stepper) -> Account {
     stepper.env().account_left(stepper.team())
 }
 
-/// A path as it is hashed and shown: absolute, whatever it was given as.
+/// Returns the absolute form of a path, in which it is hashed and displayed.
 pub(super) fn absolute(path: &Path) -> std::path::PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
 }

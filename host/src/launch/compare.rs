@@ -1,4 +1,5 @@
-//! Two saved states side by side: what their lineages have in common, and how they differ since.
+//! Comparison of two saved states: the history that their lineages share, and how they differ
+//! since.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -20,31 +21,32 @@ pub struct Side {
     pub lineage: String,
     /// Its newest checkpoint.
     pub checkpoint: Option<CheckpointId>,
-    /// The first that is its own.
+    /// The first checkpoint that the other side does not share.
     pub first: Option<CheckpointId>,
 }
 
-/// Two states side by side.
+/// The comparison of two states.
 pub struct Comparison {
-    /// The one.
+    /// The first state.
     pub one: Side,
-    /// The other.
+    /// The second state.
     pub other: Side,
-    /// The last checkpoint they have in common.
+    /// The last checkpoint that both states share.
     pub common: Option<CheckpointId>,
     /// How they differ.
     pub difference: Difference,
 }
 
-/// A side that was read.
+/// One side, as it was read.
 struct Read {
     path: PathBuf,
     team: SavedTeam,
-    /// The checkpoints that lead to it, as far as its storage lists them, oldest first.
+    /// The checkpoints that lead to it, oldest first, as far as its storage lists them.
     chain: Vec<CheckpointId>,
 }
 
-/// Compares what is saved in two places. Each is a path, perhaps with `@` and a checkpoint or a lineage behind it.
+/// Compares two saved states. Each is given as a path, optionally followed by `@` and a checkpoint
+/// or a lineage.
 pub fn compare(one: &str, other: &str) -> Result<Comparison, LaunchError> {
     let (one, other) = (read(one)?, read(other)?);
     let (team, given) = (
@@ -72,7 +74,8 @@ impl Read {
 
     fn side(self, common: Option<&CheckpointId>) -> Side {
         let shared = common.and_then(|common| self.chain.iter().position(|id| id == common));
-        // Without it in the list, all that is listed came later, unless nothing came at all.
+        // If the shared checkpoint is not in the list, everything listed is later, unless nothing
+        // followed.
         let first = self
             .chain
             .get(shared.map_or(0, |shared| shared + 1))
@@ -94,14 +97,14 @@ fn read(text: &str) -> Result<Read, LaunchError> {
     Ok(Read { path, team, chain })
 }
 
-/// The state that `PATH` or `PATH@ID` means.
+/// Loads the state that `PATH` or `PATH@ID` names.
 pub(super) fn state_at(text: &str) -> Result<(PathBuf, SavedTeam), LaunchError> {
     let (path, at) = place(text)?;
     let team = saved(&path, &at)?;
     Ok((path, team))
 }
 
-/// Which state `PATH` or `PATH@ID` means.
+/// Returns which state `PATH` or `PATH@ID` names.
 pub fn place(text: &str) -> Result<(PathBuf, At), LaunchError> {
     let (path, id) = parted(text);
     let path = follow_link(path);
@@ -118,7 +121,8 @@ pub fn place(text: &str) -> Result<(PathBuf, At), LaunchError> {
     Ok((path, at))
 }
 
-/// A path, and what stands behind its last `@`; the name of something that is there is a path as it is.
+/// Splits a path from the text behind its last `@`. If the whole text names an existing file, it is
+/// a path.
 pub(super) fn parted(text: &str) -> (&Path, Option<&str>) {
     match text.rsplit_once('@') {
         Some((path, at)) if !Path::new(text).exists() => (Path::new(path), Some(at)),
@@ -126,10 +130,10 @@ pub(super) fn parted(text: &str) -> (&Path, Option<&str>) {
     }
 }
 
-/// The checkpoints that lead to one, oldest first.
+/// Returns the checkpoints that lead to one, oldest first.
 pub(super) fn chain(rows: &[CheckpointRow], mut at: Option<CheckpointId>) -> Vec<CheckpointId> {
     let mut chain = Vec::new();
-    // A parent is older than its child, so the way up passes each row once.
+    // A parent is older than its child, so one pass over the rows finds all ancestors.
     for row in rows.iter().rev() {
         if at.as_ref() == Some(&row.id) {
             chain.push(row.id.clone());
@@ -140,7 +144,7 @@ pub(super) fn chain(rows: &[CheckpointRow], mut at: Option<CheckpointId>) -> Vec
     chain
 }
 
-/// The last checkpoint that two sides have in common.
+/// Returns the last checkpoint that both sides share.
 fn last_common(one: &Read, other: &Read) -> Result<Option<CheckpointId>, LaunchError> {
     let theirs: BTreeSet<&CheckpointId> = other.chain.iter().collect();
     let shared: Vec<&CheckpointId> = one.chain.iter().filter(|id| theirs.contains(id)).collect();
@@ -150,7 +154,8 @@ fn last_common(one: &Read, other: &Read) -> Result<Option<CheckpointId>, LaunchE
     if one.env().run != other.env().run {
         return Ok(None);
     }
-    // Copies of a storage that went on by themselves have checkpoints of the same names and other contents.
+    // Copies of a storage that were continued separately have checkpoints with equal names and
+    // different contents.
     let (mut equal, mut unknown) = (0, shared.len());
     while equal < unknown {
         let middle = equal + (unknown - equal) / 2;
@@ -163,7 +168,7 @@ fn last_common(one: &Read, other: &Read) -> Result<Option<CheckpointId>, LaunchE
     if !shared.is_empty() {
         return Ok(equal.checked_sub(1).map(|last| shared[last].clone()));
     }
-    // A fork in a directory of its own knows by name only what came before it.
+    // A fork in a directory of its own lists only the names of the checkpoints before it.
     let named = |read: &Read| Some((read.env().lineage.clone(), read.env().checkpoint.clone()?));
     let (Some(one), Some(other)) = (named(one), named(other)) else {
         return Ok(None);
@@ -179,7 +184,7 @@ fn same_place(one: &Path, other: &Path) -> bool {
     matches!((place(one), place(other)), (Ok(one), Ok(other)) if one == other)
 }
 
-/// A state as text, to be compared with one of another storage.
+/// Returns a state as text, so that it can be compared with a state of another storage.
 fn state(read: &Read, id: &CheckpointId) -> Result<String, LaunchError> {
     let saved = saved(&read.path, &At::Checkpoint(id.clone()))?;
     let stepper: &Stepper = &saved.stepper;

@@ -1,5 +1,5 @@
-//! A team's components: sources are built, components loaded and held against what the team grants them. Nothing
-//! of the team is run.
+//! Loads a team's components: builds those given as source, loads them, and compares what they need
+//! with what the team grants. No component is run.
 
 mod configured;
 
@@ -33,7 +33,7 @@ pub struct Components {
 }
 
 impl Components {
-    /// Loads every component of a team. All problems are reported at once.
+    /// Loads every component of a team. All problems are reported together.
     pub fn load(
         definition: &Definition,
         sandbox: &WasmSandbox,
@@ -54,7 +54,9 @@ impl Components {
         let mut unloadable: BTreeMap<String, Vec<Slot>> = BTreeMap::new();
         for (slot, plugin) in &definition.plugins {
             match loading.load(*slot, plugin, report) {
-                Ok(component) => drop(loaded.insert(*slot, component)),
+                Ok(component) => {
+                    loaded.insert(*slot, component);
+                }
                 Err(Refused::Here(problem)) => problems.push((*slot, problem)),
                 Err(Refused::Anywhere(why)) => unloadable.entry(why).or_default().push(*slot),
             }
@@ -75,7 +77,7 @@ impl Components {
         }
     }
 
-    /// The digests, by place.
+    /// Returns the digest of each slot's component.
     pub fn digests(&self) -> BTreeMap<Slot, Digest> {
         self.loaded
             .iter()
@@ -83,7 +85,7 @@ impl Components {
             .collect()
     }
 
-    /// What a driver needs to run the team, which keeps off what the host itself saves.
+    /// Returns what a driver needs to run the team. The files in `own` are hidden from guests.
     pub fn equip(
         &self,
         definition: &Definition,
@@ -100,7 +102,8 @@ impl Components {
         })
     }
 
-    /// What a driver needs that reaches nobody: no models, no secrets, no outside.
+    /// Returns what a driver needs to run the team without reaching anything: no models, no
+    /// secrets, no external program.
     pub(super) fn equip_offline(
         &self,
         definition: &Definition,
@@ -128,18 +131,17 @@ impl Components {
     }
 }
 
-/// The same with its directories where they really are: one that is granted by way of a link, too, is one directory.
+/// Returns the plugin with the real paths of its directories, so that a directory granted through a
+/// symbolic link counts as the same directory.
 fn located(plugin: &Plugin) -> Plugin {
     let mut plugin = plugin.clone();
-    plugin
-        .grants
-        .dirs
-        .iter_mut()
-        .for_each(|dir| dir.host = real_path(&dir.host));
+    for dir in &mut plugin.grants.dirs {
+        dir.host = real_path(&dir.host);
+    }
     plugin
 }
 
-/// The team's language model, if it has one.
+/// Returns the team's language models, if it uses any.
 fn models(definition: &Definition) -> Result<Option<Models>, LaunchError> {
     let Some(llm) = &definition.llm else {
         return Ok(None);
@@ -155,7 +157,7 @@ fn models(definition: &Definition) -> Result<Option<Models>, LaunchError> {
     models.map(Some)
 }
 
-/// The secrets that a team's grants name.
+/// Reads the secrets that a team's grants name.
 fn secrets(definition: &Definition) -> Result<Secrets, Diagnostics> {
     let names = definition
         .plugins
@@ -165,14 +167,14 @@ fn secrets(definition: &Definition) -> Result<Secrets, Diagnostics> {
         let shown = missing
             .iter()
             .filter_map(|secret| definition.at_secret(&secret.name, &secret.to_string()));
-        // Every name comes from a grant, and every grant from a place in the file.
+        // Every name comes from a grant, and every grant is written somewhere in the file.
         shown
             .reduce(Diagnostics::and)
             .expect("a secret is named somewhere")
     })
 }
 
-/// A team's components while they are loaded. Several places often share one.
+/// The components of a team while they are loaded. Several slots often share one.
 struct Loading<'a> {
     definition: &'a Definition,
     sandbox: &'a WasmSandbox,
@@ -181,11 +183,11 @@ struct Loading<'a> {
     made: BTreeMap<Making, Result<Loaded, Unloadable>>,
 }
 
-/// Why a component cannot stand in a place.
+/// The reason why a component cannot be used in a slot.
 enum Refused {
-    /// In this one, for what is said of it.
+    /// It cannot be used in this slot.
     Here(Diagnostics),
-    /// In none, for what it is.
+    /// It cannot be loaded at all.
     Anywhere(String),
 }
 
@@ -195,7 +197,8 @@ impl From<Diagnostics> for Refused {
     }
 }
 
-/// A component that stands in several places and can be loaded in none is told once: what a compiler says is long.
+/// Returns the problem of a component that cannot be loaded. It is reported once for all its slots,
+/// because the output of a compiler is long.
 fn nowhere(definition: &Definition, why: String, slots: &[Slot]) -> Diagnostics {
     let name = |slot: &Slot| {
         format!(
@@ -218,12 +221,12 @@ fn nowhere(definition: &Definition, why: String, slots: &[Slot]) -> Diagnostics 
     }
 }
 
-/// What decides whether a file can be loaded, and how.
+/// The values that determine whether and how a component can be loaded.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Making {
     path: PathBuf,
     counts_fuel: bool,
-    /// Whether it is called by its handler.
+    /// Whether it exports the action interface, rather than plain functions.
     is_action: bool,
     bytes: u64,
     compile: Duration,
@@ -248,7 +251,7 @@ impl Making {
 }
 
 impl Loading<'_> {
-    /// Nothing is compiled of what may not be loaded.
+    /// Loads the component of a slot. It is compiled only if it may be loaded.
     fn load(
         &mut self,
         slot: Slot,
@@ -268,12 +271,11 @@ impl Loading<'_> {
             .entry((path.clone(), limit))
             .or_insert_with(read);
         let source = source.as_ref().map_err(refuse)?;
-        admit(definition, (slot, plugin), source, self.lock.as_ref())?;
+        admit(definition, slot, plugin, source, self.lock.as_ref())?;
         let load = || {
-            source
-                .compiling(sandbox, plugin)
-                .iter()
-                .for_each(|line| report(Notice::Busy(line)));
+            if let Some(line) = source.compiling(sandbox, plugin) {
+                report(Notice::Busy(&line));
+            }
             source.load(sandbox, plugin)
         };
         let made = self.made.entry(Making::of(plugin)).or_insert_with(load);
@@ -286,22 +288,24 @@ impl Loading<'_> {
                 &plugin.config,
             );
             checked.map_err(|error| uncallable(definition, slot, &error))?;
-            // It says nothing about itself; what its author wrote of the function does.
+            // A plain component has no manifest. The documentation of its function is used instead.
             made.manifest = Arc::new(component::manifest(&source.bytes, function));
         }
         fits(definition, slot, plugin, &made)?;
         if plugin.function.is_none() {
-            configured::check(definition, (slot, plugin), &made, report)?;
+            configured::check(definition, slot, plugin, &made, report)?;
         }
         Ok(made)
     }
 }
 
-/// Whether a component may be loaded: it is the pinned one, the locked one, and signed by whom it has to be. A component
-/// that the command line names is not bound by what is written of another.
+/// Checks whether a component may be loaded: that its digest is the pinned and the locked one, and
+/// that it is signed as required. A component given on the command line is not bound by the lock,
+/// which is about the one it replaces.
 fn admit(
     definition: &Definition,
-    (slot, plugin): (Slot, &Plugin),
+    slot: Slot,
+    plugin: &Plugin,
     source: &Source,
     lock: Option<&Lock>,
 ) -> Result<(), Diagnostics> {
@@ -327,7 +331,7 @@ fn admit(
             Mismatch::Changed { .. } => {
                 format!("put the locked one back, or, if it is meant, {lock}")
             }
-            // No other one was ever locked.
+            // No component was ever locked under this name.
             Mismatch::Unlocked { .. } => format!("if it is meant, {lock}"),
         };
         return Err(definition.refused(slot, mismatch.to_string(), hint));
@@ -339,7 +343,7 @@ fn admit(
     )
 }
 
-/// A function that cannot be called, shown where it is named.
+/// Returns the problem of a function that cannot be called, located where the team file names it.
 fn uncallable(definition: &Definition, slot: Slot, error: &FunctionError) -> Diagnostics {
     let hint = match error {
         FunctionError::Unknown { function, known } => {
@@ -351,7 +355,8 @@ fn uncallable(definition: &Definition, slot: Slot, error: &FunctionError) -> Dia
     definition.at_function(slot, error.to_string(), hint)
 }
 
-/// Whether a component may stand in its place.
+/// Checks whether a component exports what its slot requires, and whether everything it needs is
+/// granted.
 fn fits(
     definition: &Definition,
     slot: Slot,
@@ -400,9 +405,9 @@ fn fits(
         .map_or(Ok(()), Err)
 }
 
-/// What a component can need that has to be granted.
+/// The capabilities that have to be granted.
 const GRANTED: [&str; 5] = ["env", "files", "http", "llm", "secrets"];
-/// What every component has.
+/// The capabilities that every component has.
 const GIVEN: [&str; 7] = [
     "clock",
     "environment",
@@ -413,7 +418,7 @@ const GIVEN: [&str; 7] = [
     "state",
 ];
 
-/// The line that grants a capability, where it is not granted.
+/// Returns the line that grants a capability, if it is not granted yet.
 fn line_to_add(plugin: &Plugin, need: &str) -> Option<&'static str> {
     match need {
         "llm" if plugin.grants.llm.is_none() => Some("llm = { models = [\"*\"] }"),

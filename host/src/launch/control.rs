@@ -1,5 +1,5 @@
-//! How another process speaks to the one that runs a team: one line of JSON there, one back, over the socket that the
-//! lock file names.
+//! The control socket, over which another process talks to the one that runs a team. A request is
+//! one line of JSON, and so is its response. The lock file names the socket.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
@@ -18,31 +18,32 @@ use super::LaunchError;
 use crate::driver::{Answered, Given, Orders, Sent, Unserved};
 use crate::store::{Directory, Socket};
 
-/// The longest line that is read: any message that `send` takes, escaped.
+/// The maximum length of a line in bytes: enough for any message that `send` accepts, escaped.
 const MAX_LINE: u64 = 128 << 20;
-/// How many are listened to at once; more wait to be accepted.
+/// The maximum number of concurrent connections. Further ones wait to be accepted.
 const MAX_CALLERS: usize = 16;
-/// How long one may take to say what it wants.
+/// How long a client may take to send its request.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long an answer is waited for. A process that is held up by its disk takes less; one that is stopped takes for ever.
+/// How long a client waits for the response. A process that waits for its disk responds sooner; one
+/// that is suspended never does.
 const ANSWER: Duration = Duration::from_secs(30);
 
-/// What is asked.
+/// A request to the process that runs the team.
 #[derive(Serialize, Deserialize)]
 enum Request {
     Send(Box<Message>),
     Answer(Vec<Given>),
 }
 
-/// What is answered.
+/// The response to a request.
 #[derive(Serialize, Deserialize)]
 enum Response {
     Sent(Sent),
     Answered(Vec<Answered>),
     Refused(String),
-    /// Why it is not known what came of it.
+    /// The request may have been carried out, but it could not be saved, for this reason.
     Unsaved(String),
-    /// The run ended before it came to it.
+    /// The run ended before the request was handled.
     Ended,
 }
 
@@ -55,11 +56,11 @@ impl From<Unserved> for Response {
     }
 }
 
-/// What came of speaking to the process that runs a team.
+/// The outcome of a request to the process that runs a team.
 pub(super) enum Reached<T> {
-    /// None listens.
+    /// No process listens.
     Nobody,
-    /// It ended meanwhile, and has certainly not done what was asked.
+    /// The process ended, and has certainly not carried out the request.
     Ended,
     Told(Result<T, LaunchError>),
 }
@@ -74,19 +75,19 @@ impl<T> Reached<T> {
     }
 }
 
-/// How long the end waits for those who were heard to be answered.
+/// How long `close` waits until pending requests are answered.
 const LAST_CALL: Duration = Duration::from_secs(1);
 
-/// Answers other processes until it is closed, or dropped.
+/// Answers other processes until it is closed or dropped.
 pub(super) struct Control {
     answering: JoinSet<()>,
     closing: Arc<Notify>,
-    /// Kept here, since a task that is ended lets go of what it holds only later.
+    /// Held here, because an aborted task releases what it holds only later.
     _socket: Socket,
 }
 
 impl Control {
-    /// Listens from now on. Needs a runtime.
+    /// Starts to listen. Must be called within a tokio runtime.
     pub(super) fn listen(directory: &Path, orders: Orders) -> std::io::Result<Self> {
         let socket = Socket::open(directory).map_err(std::io::Error::other)?;
         let listener = UnixListener::from_std(socket.listener()?)?;
@@ -99,7 +100,7 @@ impl Control {
         })
     }
 
-    /// Listens to nobody else, and is gone once those who were heard have been answered.
+    /// Accepts no more connections, and returns once the pending requests have been answered.
     pub(super) async fn close(mut self) {
         self.closing.notify_one();
         let _ = tokio::time::timeout(LAST_CALL, self.answering.join_next()).await;
@@ -112,8 +113,10 @@ async fn serve(listener: UnixListener, orders: Orders, closing: Arc<Notify>) {
         tokio::select! {
             () = closing.notified() => break,
             accepted = listener.accept(), if callers.len() < MAX_CALLERS => match accepted {
-                Ok((stream, _)) => drop(callers.spawn(attend(stream, orders.clone()))),
-                // Out of descriptors, most likely: those in use will be free again.
+                Ok((stream, _)) => {
+                    callers.spawn(attend(stream, orders.clone()));
+                }
+                // Most likely there are no free file descriptors. Some will become free.
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
             },
             Some(_) = callers.join_next() => {}
@@ -128,18 +131,19 @@ async fn attend(mut stream: UnixStream, orders: Orders) {
     let Ok(Ok(_)) = tokio::time::timeout(PATIENCE, lines.read_line(&mut line)).await else {
         return;
     };
-    // Where this process was held up, who asked has given up by now and may have asked somebody else, or again.
+    // If this process was suspended, the client may have given up and made its request elsewhere or
+    // again.
     let response = tokio::select! {
         biased;
         () = hung_up(&mut stream) => return,
         response = response(&line, &orders) => response,
     };
     let text = serde_json::to_string(&response).unwrap_or_default() + "\n";
-    // Who has gone away is not told.
+    // The client may have disconnected. The error is ignored.
     let _ = stream.write_all(text.as_bytes()).await;
 }
 
-/// Does what a line asks for.
+/// Carries out the request in a line.
 async fn response(line: &str, orders: &Orders) -> Response {
     match serde_json::from_str(line) {
         Ok(Request::Send(message)) => match orders.send(*message).await {
@@ -155,7 +159,8 @@ async fn response(line: &str, orders: &Orders) -> Response {
     }
 }
 
-/// Ends when nobody is at the other end any more. What else comes from there is nothing that was agreed on.
+/// Returns when the client has disconnected. Anything else that it sends is not part of the
+/// protocol.
 async fn hung_up(stream: &mut UnixStream) {
     if !has_hung_up(stream) {
         while stream
@@ -166,18 +171,19 @@ async fn hung_up(stream: &mut UnixStream) {
     }
 }
 
-/// Whether nobody is there now. Asked of the system: after it was stopped for a while, tokio hears of it only later.
+/// Returns whether the client has disconnected. Asks the system, because tokio may learn of it only
+/// later if this process was suspended.
 fn has_hung_up(stream: &UnixStream) -> bool {
     let Ok(stream) = stream.as_fd().try_clone_to_owned() else {
         return false;
     };
-    // It does not block, since the stream of which it is a copy does not.
+    // This does not block: the duplicate shares the non-blocking mode of the stream.
     std::os::unix::net::UnixStream::from(stream)
         .read(&mut [0])
         .is_ok_and(|length| length == 0)
 }
 
-/// Hands a message to the process that runs the team saved at a path.
+/// Sends a message to the process that runs the team saved at a path.
 pub(super) fn hand_over(path: &Path, message: &Message) -> Reached<Sent> {
     match call(path, &Request::Send(Box::new(message.clone()))) {
         Some(Ok(Response::Sent(sent))) => Reached::Told(Ok(sent)),
@@ -185,7 +191,7 @@ pub(super) fn hand_over(path: &Path, message: &Message) -> Reached<Sent> {
     }
 }
 
-/// Hands answers to the process that runs the team saved at a path.
+/// Sends answers to the process that runs the team saved at a path.
 pub(super) fn answer(path: &Path, given: &[Given]) -> Reached<Vec<Answered>> {
     match call(path, &Request::Answer(given.to_vec())) {
         Some(Ok(Response::Answered(answered))) => Reached::Told(Ok(answered)),
@@ -193,7 +199,8 @@ pub(super) fn answer(path: &Path, given: &[Given]) -> Reached<Vec<Answered>> {
     }
 }
 
-/// Asks the process that runs the team saved at a path. None where none listens.
+/// Sends a request to the process that runs the team saved at a path. Returns `None` if no process
+/// listens.
 fn call(path: &Path, request: &Request) -> Option<std::io::Result<Response>> {
     let mut stream = Directory::locate(path).ok()?.connect()?;
     let request = serde_json::to_string(request).ok()? + "\n";
@@ -211,7 +218,7 @@ fn call(path: &Path, request: &Request) -> Option<std::io::Result<Response>> {
     )
 }
 
-/// Says of an error that nothing came in time, if that is it.
+/// Replaces a timeout by an error that says what to do.
 fn late(error: std::io::Error) -> std::io::Error {
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => {
@@ -228,7 +235,7 @@ fn not_taken<T>(response: Option<std::io::Result<Response>>) -> Reached<T> {
     Reached::Told(Err(match response {
         None => return Reached::Nobody,
         Some(Ok(Response::Ended)) => return Reached::Ended,
-        // It went away without having read all that was asked.
+        // The process closed the connection before it had read the whole request.
         Some(Err(error))
             if matches!(
                 error.kind(),

@@ -1,8 +1,8 @@
-//! The developer's loop, one round of it: a team is gone on with after its file or its actions were changed, from where
-//! the change matters. When there is a change is not known here.
+//! One round of `dev`: after the team file or an action has changed, the team continues from the
+//! point where the change matters. Watching for changes is done elsewhere, in `cli/dev`.
 //!
-//! Nothing that was saved is lost: a state that is left stays in a lineage of its own, a team that is begun anew sets
-//! the one before aside.
+//! Nothing that was saved is lost: a state that is abandoned remains in a lineage of its own, and a
+//! team that starts from the beginning moves the previous one aside.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,14 +13,14 @@ use strata_core::id::{CheckpointId, RoleId, Slot};
 use strata_core::stepper::{Stepper, slot};
 use strata_core::team::Role;
 
-use super::resume::{Opened, Origin, go_on};
+use super::resume::{Continuation, Opened, Origin, go_on};
 use super::{Components, LaunchError, Notes, Notice, Resume, Run, Start, start};
 use crate::driver::{OnLine, lapsed};
 use crate::manifest::{Definition, Overrides};
 use crate::sandbox::WasmSandbox;
 use crate::store::{Content, Directory, Replace, Store, checkpoint_of, each};
 
-/// What a round is made of.
+/// The inputs of a round.
 pub struct Develop<'a> {
     /// The team file.
     pub team: &'a Path,
@@ -34,7 +34,7 @@ pub struct Develop<'a> {
     pub changed: &'a [PathBuf],
 }
 
-/// What became of a round.
+/// The outcome of a round.
 pub enum Developed {
     /// There is something to run.
     Goes(Box<Run>, Notes),
@@ -42,21 +42,21 @@ pub enum Developed {
     Unchanged,
 }
 
-/// Where a round begins.
+/// The point at which a round begins.
 #[derive(Debug, PartialEq, Eq)]
 enum Place {
-    /// Where the last one ended.
+    /// Where the last round ended.
     Newest,
     /// At an earlier checkpoint.
     Back(CheckpointId),
     /// At the beginning.
     Anew,
-    /// Nowhere.
+    /// Nothing is to be done.
     Nowhere,
 }
 
-/// Builds what was changed and goes on from where it matters. `report` is told what takes long; `on_line` every public
-/// line.
+/// Builds what has changed and continues from where the change matters. `report` receives the slow
+/// operations that begin; `on_line` receives every public event line.
 pub fn develop(
     what: &Develop<'_>,
     report: &mut dyn FnMut(Notice<'_>),
@@ -85,7 +85,7 @@ pub fn develop(
         Place::Newest => {}
         Place::Back(checkpoint) => opened.go_back(&checkpoint)?,
         Place::Anew => {
-            // The lock is let go first.
+            // Releases the lock.
             drop(opened);
             report(Notice::Note("the team begins anew"));
             return anew(what, report, on_line);
@@ -97,17 +97,17 @@ pub fn develop(
         team: Some(what.team),
         ..Resume::new(what.storage, what.overrides)
     };
-    let (run, notes) = go_on(
-        opened,
-        (components, sandbox),
-        (&resume, verdicts),
-        report,
-        on_line,
-    )?;
+    let continuation = Continuation {
+        components,
+        sandbox,
+        resume: &resume,
+        verdicts,
+    };
+    let (run, notes) = go_on(opened, continuation, report, on_line)?;
     Ok(Developed::Goes(Box::new(run), notes))
 }
 
-/// The files of a storage directory which change with what is saved there.
+/// Returns the files in a storage directory that change whenever the team is saved.
 pub fn saved_in(storage: &Path) -> [PathBuf; 2] {
     let directory = Directory::new(storage);
     [directory.database(), directory.team_json()]
@@ -140,8 +140,9 @@ fn anew(
     Ok(Developed::Goes(Box::new(started.run), Notes::default()))
 }
 
-/// Where the change matters. A role at fault is tried again where it is. What else was made with what is changed now is
-/// made again: the round begins before it was first used. A change of nothing that was used is just gone on with.
+/// Determines where the change matters. A role that failed is tried again where it is. Otherwise
+/// everything that was made with a changed part is made again: the round begins before that part
+/// was first used. If no changed part was used yet, the team just continues.
 fn place(
     opened: &Opened,
     components: &Components,
@@ -194,8 +195,8 @@ fn place(
     )
 }
 
-/// The places where the team file says something else of what an action is given. Limits are not among it: they make
-/// nothing of what was done another.
+/// Returns the slots whose inputs the new team file changes. Limits do not count, because they do
+/// not alter the results.
 fn rewritten(before: &Definition, now: &Definition) -> Vec<Slot> {
     let told =
         |role: &Role| [&role.profile, &role.goal, &role.constraints, &role.desc].map(Clone::clone);
@@ -210,7 +211,7 @@ fn rewritten(before: &Definition, now: &Definition) -> Vec<Slot> {
     now.plugins.keys().copied().filter(is_rewritten).collect()
 }
 
-/// The places of what failed and is not tried again by itself.
+/// Returns the slots of the calls that failed and are not retried automatically.
 fn at_fault(stepper: &Stepper) -> impl Iterator<Item = Slot> {
     let of = |(id, activation): (RoleId, &Activation)| {
         let role = stepper.team().role(id);
@@ -223,9 +224,9 @@ fn at_fault(stepper: &Stepper) -> impl Iterator<Item = Slot> {
     stepper.env().failed().filter_map(of)
 }
 
-/// When something was first used.
+/// When a slot was first used.
 enum Use {
-    /// Not yet, or without success.
+    /// Not yet, or not successfully.
     None,
     /// After this checkpoint.
     At(CheckpointId),
@@ -233,7 +234,7 @@ enum Use {
     Forgotten,
 }
 
-/// The newest checkpoint before one of these places was first used with success.
+/// Returns the newest checkpoint before one of these slots was first used successfully.
 fn first_use(
     store: &dyn Store,
     stepper: &Stepper,

@@ -1,4 +1,5 @@
-//! Writes over a resume: what the operator says of those in doubt, and what becomes of those that are recorded.
+//! Calls whose outcome is in doubt when a run is resumed: what the operator decides about them, and
+//! what becomes of recorded writes.
 
 use strata_core::activation::Activation;
 use strata_core::event::{CallPolicy, Event, Journal};
@@ -13,15 +14,16 @@ use crate::services::http::{Response, operators};
 /// A call in doubt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Doubt {
-    /// By what the operator names it: `ROLE.ACTION`, with `:2` and so on behind it where there are several.
+    /// The name that the operator uses: `ROLE.ACTION`, followed by `:2` and so on if the action has
+    /// several.
     pub id: String,
-    /// What it is: `POST https://example.com/orders`.
+    /// The call, for example `POST https://example.com/orders`.
     pub what: String,
     role: RoleId,
     place: usize,
 }
 
-/// The calls in doubt.
+/// Returns the calls in doubt.
 pub fn doubts(stepper: &Stepper) -> Vec<Doubt> {
     let mut doubts: Vec<Doubt> = Vec::new();
     for (role, place, begun) in stepper.env().doubts() {
@@ -42,7 +44,7 @@ pub fn doubts(stepper: &Stepper) -> Vec<Doubt> {
     doubts
 }
 
-/// `ROLE.ACTION` of what a role is at.
+/// Returns `ROLE.ACTION` for the current work of a role.
 fn name(stepper: &Stepper, id: RoleId) -> String {
     let role = stepper.team().role(id);
     let work = stepper
@@ -55,8 +57,9 @@ fn name(stepper: &Stepper, id: RoleId) -> String {
     slot.map_or_else(|| role.name.clone(), |slot| stepper.team().slot_name(slot))
 }
 
-/// What becomes of the calls in doubt of a run that goes on. `given` are words of the operator: `redo`, `skip` or a
-/// response, for all of them, or for one behind its name and a `=`. The events are in an order in which they apply.
+/// Decides the calls in doubt of a run that is resumed. Each element of `given` is `redo`, `skip`
+/// or a response; it applies to all calls, or to one if its name and `=` precede it. The events are
+/// returned in an order in which they can be applied.
 pub(super) fn settle(
     stepper: &Stepper,
     given: &[String],
@@ -64,9 +67,10 @@ pub(super) fn settle(
 ) -> Result<Vec<Event>, LaunchError> {
     let mut open = doubts(stepper);
     let mut settled: Vec<(Doubt, Verdict)> = Vec::new();
-    // What is said of one holds before what is said of all.
-    let (named, general): (Vec<&String>, Vec<&String>) =
-        given.iter().partition(|words| one(&open, words).is_some());
+    // A decision about one call takes precedence over one about all.
+    let (named, general) = given
+        .iter()
+        .partition::<Vec<&String>, _>(|words| one(&open, words).is_some());
     for words in named {
         let Some((at, verdict)) = one(&open, words) else {
             return Err(LaunchError::Missing(format!(
@@ -88,7 +92,8 @@ pub(super) fn settle(
             "`--calls fresh` forgets all answers, also one given with `--in-doubt`; leave it out";
         return Err(LaunchError::Missing(why.into()));
     }
-    // From the last to the first, so that places stay what they are.
+    // Sorted from the last to the first, so that an event does not change the places of the
+    // following ones.
     settled.sort_by_key(|(doubt, _)| (doubt.role, std::cmp::Reverse(doubt.place)));
     Ok(settled
         .into_iter()
@@ -111,7 +116,7 @@ fn event(stepper: &Stepper, doubt: Doubt, verdict: Verdict) -> Option<Event> {
     })
 }
 
-/// The call that some words are about, and what they say of it.
+/// Returns the call that a decision is about, and the rest of its text.
 fn one<'a>(open: &[Doubt], words: &'a str) -> Option<(usize, &'a str)> {
     let about = |doubt: &Doubt| words.strip_prefix(&doubt.id)?.strip_prefix('=');
     open.iter()
@@ -137,8 +142,8 @@ fn read(words: &str, stepper: &Stepper) -> Result<Verdict, LaunchError> {
     }
 }
 
-/// What the operator should know about recorded writes before the run goes on. Which of them are forgotten is told when
-/// that happens.
+/// Returns what the operator should know about recorded writes before the run continues. If records
+/// are discarded, that is reported when it happens.
 pub(super) fn recorded_writes(stepper: &Stepper, changed: &[Event]) -> Vec<String> {
     let of = |(id, activation): (RoleId, &Activation)| {
         let role = stepper.team().role(id);

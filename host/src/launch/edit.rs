@@ -1,5 +1,5 @@
-//! What `--set` says: `SCOPE/KEY=JSON`, or a bare word for a text. Scopes are named as in `team.json`: a shared one by
-//! its name, that of a role as `role/NAME`.
+//! Parses the argument of `--set`: `SCOPE/KEY=JSON`, or a bare word for a string. Scopes are named
+//! as in `team.json`: a shared scope by its name, that of a role as `role/NAME`.
 
 use strata_core::edit::{Edit, Edited};
 use strata_core::environment::scope::ROLE_SCOPE;
@@ -9,10 +9,10 @@ use strata_core::team::Team;
 use crate::services::human::begins_as_json;
 use crate::suggest::meant;
 
-/// Reads an edit of a team's state.
+/// Parses an edit of a team's state.
 pub(super) fn parse(team: &Team, text: &str) -> Result<Edit, String> {
     let scopes = scopes(team);
-    // Names may hold slashes: the longest that fits is meant.
+    // Names may contain slashes. The longest matching name wins.
     let fits = |(name, _): &&(String, Edited)| {
         text.strip_prefix(name.as_str())
             .is_some_and(|rest| rest.starts_with('/'))
@@ -32,7 +32,8 @@ pub(super) fn parse(team: &Team, text: &str) -> Result<Edit, String> {
         ));
     };
     let rest = &text[name.len() + 1..];
-    // Keys may hold equals signs: what follows the right one is a document.
+    // Keys may contain equal signs. The value begins behind the first one that is followed by valid
+    // JSON.
     let read = |(at, _): (usize, &str)| Some((&rest[..at], Json::parse(&rest[at + 1..]).ok()?));
     let Some((key, value)) = rest
         .match_indices('=')
@@ -55,15 +56,15 @@ pub(super) fn parse(team: &Team, text: &str) -> Result<Edit, String> {
     })
 }
 
-/// Returns the key before the first equals sign, and what follows as a text, unless it is empty or begins as JSON does
-/// that is no single word.
+/// Returns the key before the first equal sign, and the rest as a string. Returns `None` if the
+/// rest is empty or looks like the beginning of a JSON object, array or string.
 fn bare_word(rest: &str) -> Option<(&str, Json)> {
     let (key, text) = rest.split_once('=')?;
     (!text.is_empty() && !begins_as_json(text))
         .then(|| (key, Json::from(serde_json::Value::from(text))))
 }
 
-/// What an edit changes, as it is named in `--set`.
+/// Returns the `SCOPE/KEY` that an edit changes.
 pub(super) fn place(team: &Team, edit: &Edit) -> String {
     match &edit.scope {
         Edited::Shared(name) => format!("{name}/{}", edit.key),

@@ -1,4 +1,5 @@
-//! The files of a saved state: which ones actions wrote, and laying them out in a directory.
+//! The files that belong to a saved state: which ones actions wrote, and extracting them into a
+//! directory.
 
 use std::path::Path;
 
@@ -12,16 +13,16 @@ use crate::blob::Blobs;
 use crate::sandbox::Directories;
 use crate::store::StoreError;
 
-/// The files of a saved state.
+/// The files that belong to a saved state.
 pub struct SavedFiles {
     /// The team and the state.
     pub stepper: Stepper,
-    /// Names of files whose bytes are not kept in this storage.
+    /// The names of the files whose contents are not in this storage.
     pub missing: Vec<String>,
 }
 
-/// Reads which files actions left, in a state given as `PATH` or `PATH@ID`; lays them out in a directory if one is
-/// given.
+/// Returns which files actions wrote up to a state that is given as `PATH` or `PATH@ID`. Extracts
+/// them into the directory `to`, if one is given.
 pub fn files(at: &str, to: Option<&Path>) -> Result<SavedFiles, LaunchError> {
     let (path, team) = state_at(at)?;
     let stepper = team.stepper;
@@ -40,7 +41,8 @@ pub fn files(at: &str, to: Option<&Path>) -> Result<SavedFiles, LaunchError> {
     if let Some(to) = to {
         let directories = Directories::apart(to);
         for (name, content) in seen.filter(|(_, content)| kept(content)) {
-            // Names of what lies outside of the team's directory begin with a `/`; here all lie in one.
+            // The names of files outside the team's directory are absolute. Here they are all
+            // extracted into one directory.
             let path = name.trim_start_matches('/').to_owned();
             let placement = Placement {
                 path,
@@ -57,7 +59,8 @@ pub fn files(at: &str, to: Option<&Path>) -> Result<SavedFiles, LaunchError> {
     Ok(SavedFiles { stepper, missing })
 }
 
-/// The bytes of the files that a state needs, as far as they are kept. A `team.json` alone has none.
+/// Returns the contents of the files that a state refers to, as far as the storage has them. A
+/// `team.json` alone has none.
 pub(super) fn blobs(path: &Path, stepper: &Stepper) -> Result<Blobs, LaunchError> {
     let needed = stepper.env().file_digests();
     let mut blobs = Blobs::new();

@@ -1,5 +1,6 @@
-//! Saved team files: whether one may be used that the operator has not named. What somebody else saved is data; it does
-//! not decide what is started, contacted, read or written outside of the storage directory.
+//! Decides whether a saved team file may be used that the operator has not named. A team file saved
+//! by somebody else is data. It must not determine what is started, contacted, read or written
+//! outside the storage directory.
 
 use std::path::{Path, PathBuf};
 
@@ -8,18 +9,19 @@ use crate::manifest::{Definition, OutwardUse, Overrides};
 use crate::store::SavedDefinition;
 use crate::trust::mark;
 
-/// Which saved team files are used without being named.
+/// Which saved team files may be used without being named.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SavedTeamFile {
-    /// One with which this user's own host wrote the storage directory, and any that uses nothing outside of that.
+    /// One that this user's own host saved, and any that uses nothing outside the storage
+    /// directory.
     #[default]
     OwnOrHarmless,
-    /// Any. Whoever wrote the storage directory then decides what is started and contacted, with the rights of this
-    /// process.
+    /// Any. Whoever wrote the storage directory then determines what is started and contacted, with
+    /// the privileges of this process.
     Trusted,
 }
 
-/// A saved team file that is not used.
+/// The error for a saved team file that is not used.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "`{}` is not known as written by your own strata-host ({}), so the team file that is saved in it is not used. \
@@ -29,9 +31,9 @@ pub enum SavedTeamFile {
 pub struct Unrecognized {
     /// The storage directory.
     pub path: PathBuf,
-    /// Everything outside of it that running the team would use.
+    /// Everything outside the storage directory that running the team would use.
     pub uses: Vec<OutwardUse>,
-    /// Why directories of this user cannot be recognized at all, where that is so.
+    /// The reason why the directories of this user cannot be recognized at all, if so.
     pub why: Option<String>,
 }
 
@@ -43,16 +45,17 @@ fn reason(why: Option<&str>) -> String {
 }
 
 fn lines(uses: &[OutwardUse]) -> String {
-    // A line each: none can look like more.
+    // One line for each use. Line breaks are removed so that a value cannot imitate further lines.
     uses.iter()
         .map(|used| format!("\n  {}", used.to_string().replace('\n', " ")))
         .collect()
 }
 
-/// Reads the team file that is saved in a directory and applies what the command line changes.
+/// Reads the team file that is saved in a directory and applies the overrides of the command line.
 ///
 /// # Errors
-/// Fails with `Unrecognized`, before anything that the file names is looked at closer, if it is not to be used.
+/// Fails with `Unrecognized` if the team file must not be used. None of the files that it names is
+/// opened in that case.
 pub(super) fn define_saved(
     storage: &Path,
     saved: &SavedDefinition,
@@ -82,7 +85,7 @@ pub(super) fn define_saved(
     Ok(definition)
 }
 
-/// Marks a storage directory as written by this user's host, if that makes a difference to a resume.
+/// Marks a storage directory as written by this user's host, if a resume would depend on it.
 pub(super) fn mark_as_own(
     storage: &Path,
     saved: &SavedDefinition,

@@ -1,5 +1,5 @@
-//! A fork: another lineage that begins at a checkpoint, in the same storage or in one of its own. What there was is
-//! left as it is.
+//! Forks: creates a new lineage that begins at a checkpoint, in the same storage or in another
+//! directory. The existing lineages do not change.
 
 use std::path::{Path, PathBuf};
 
@@ -11,9 +11,9 @@ use strata_core::stepper::Stepper;
 use strata_core::team::Team;
 
 use super::back::{absolute, account, account_left, is_held, next_name, sum_up};
-use super::chance::chance;
 use super::resume::{Opened, Origin};
 use super::saved::{reader, saved};
+use super::start::chance;
 use super::{LaunchError, edit, files, saved_definition};
 use crate::driver::{DriverError, clock};
 use crate::public_event::{action_name, count};
@@ -21,41 +21,43 @@ use crate::sha256::sha256;
 use crate::store::{At, Content, Directory, Durability, Record, Store, StoreError, team_json};
 use crate::trust::mark;
 
-/// What a fork is made of.
+/// The arguments of a fork.
 pub struct Fork<'a> {
     /// The storage directory or its `team.json`.
     pub path: &'a Path,
     /// Where the new lineage begins.
     pub at: &'a CheckpointId,
-    /// What is changed in it: `SCOPE/KEY=JSON` each.
+    /// The values to change in the new lineage: `SCOPE/KEY=JSON` each.
     pub set: &'a [String],
-    /// The directory it is given; none where it stays in the same storage.
+    /// The directory of the fork. With `None`, it stays in the same storage.
     pub to: Option<&'a Path>,
 }
 
-/// A fork that was made.
+/// A new fork.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forked {
     /// The new lineage.
     pub lineage: String,
     /// Its first checkpoint.
     pub checkpoint: CheckpointId,
-    /// The one it was made from.
+    /// The checkpoint at which it begins.
     pub parent: CheckpointId,
-    /// The open or next step.
+    /// The step that is open or comes next.
     pub step: u64,
-    /// The storage it lies in.
+    /// The storage that contains it.
     pub path: PathBuf,
-    /// What was changed in it and is written again once the open step is committed: by actions that have finished in it.
+    /// The changed values that will be overwritten when the open step is committed, because actions
+    /// that wrote them have already finished in it.
     pub pending: Vec<Pending>,
 }
 
-/// A value that was set for a fork, and that an action has written which finished before the fork begins.
+/// A value that was set in a fork and that an action will overwrite which finished before the fork
+/// begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pending {
-    /// The action, `ROLE.ACTION`.
+    /// The action, as `ROLE.ACTION`.
     pub action: String,
-    /// Its place as it was given, `SCOPE/KEY`.
+    /// The changed value, as it was given: `SCOPE/KEY`.
     pub place: String,
 }
 
@@ -67,8 +69,8 @@ pub fn fork(fork: &Fork<'_>) -> Result<Forked, LaunchError> {
     }
 }
 
-/// Writes the new lineage into a directory of its own. Of the storage it comes from nothing but its records is read,
-/// also while a run writes them.
+/// Writes the new lineage into a directory of its own. Only reads the records of the original
+/// storage, which a run may be writing at the same time.
 fn give(fork: &Fork<'_>, to: &Path) -> Result<Forked, LaunchError> {
     let directory = Directory::new(to);
     if matches!(directory.content()?, Content::TeamJson | Content::Database) {
@@ -79,11 +81,9 @@ fn give(fork: &Fork<'_>, to: &Path) -> Result<Forked, LaunchError> {
     let account = match Directory::locate(fork.path)?.team()? {
         Content::Database => {
             let reader = reader(fork.path)?;
-            account(
-                reader.spent()?,
-                &head.stepper,
-                (&reader.lineages()?, &|at| reader.load(at)),
-            )?
+            account(reader.spent()?, &head.stepper, &reader.lineages()?, &|at| {
+                reader.load(at)
+            })?
         }
         _ => account_left(&head.stepper),
     };
@@ -91,24 +91,26 @@ fn give(fork: &Fork<'_>, to: &Path) -> Result<Forked, LaunchError> {
     let edits = edits(stepper.team(), fork.set)?;
     let name = given_name(&stepper, &edits, to);
     let known = mark::known(Directory::locate(fork.path)?.path());
-    let event = begin(&stepper, fork, (name, edits), account)?;
+    let event = begin(&stepper, fork, name, edits, account)?;
     stepper.apply(&event).map_err(DriverError::from)?;
     let text = team_json::export(stepper.team(), stepper.env(), &origin.definition);
     match files::blobs(fork.path, &stepper)? {
         blobs if blobs.is_empty() && text.len() as u64 <= team_json::MAX_BYTES => {
             directory.give(&text)?
         }
-        // What `team.json` cannot hold goes along in a database, and so does what is too much to be read from it.
+        // File contents, which `team.json` cannot hold, are written into a database, and so is a
+        // state that is too large to be read from `team.json`.
         blobs => directory.give_with(&text, stepper.env(), &origin.definition, &blobs)?,
     }
     mark::carry(known, to);
     forked(event, &stepper, to)
 }
 
-/// A name that no other lineage has: of what it is made of, of where it goes, and of chance, since it may be made again
-/// where it was removed. Two lineages of one name would take each other's effects for their own.
+/// Returns a lineage name that no other fork has. It is derived from the contents, the destination,
+/// and a random number, because a fork may be made again after it was removed. Two lineages with
+/// the same name would take each other's recorded effects for their own.
 fn given_name(stepper: &Stepper, edits: &[Edit], to: &Path) -> String {
-    /// So many digits tell the forks of one run apart.
+    /// The number of hexadecimal digits, enough to distinguish the forks of one run.
     const DIGITS: usize = 8;
     let env = stepper.env();
     let from = env.checkpoint.as_ref().map_or("", |id| id.0.as_str());
@@ -122,7 +124,7 @@ fn given_name(stepper: &Stepper, edits: &[Edit], to: &Path) -> String {
     format!("{first}.{}", &hex(&sha256(seed))[..DIGITS])
 }
 
-/// Records the new lineage beside the others. The current one stays the current one.
+/// Records the new lineage in the same storage. The current lineage stays the current one.
 fn put_aside(fork: &Fork<'_>) -> Result<Forked, LaunchError> {
     let opened = Opened::at_rest(fork.path)?;
     let current = opened.stepper;
@@ -134,7 +136,7 @@ fn put_aside(fork: &Fork<'_>) -> Result<Forked, LaunchError> {
         }
         Origin::TeamJson(bytes) => {
             is_held(current.env(), fork.at)?;
-            // Before anything is made of it, what is to be changed has to make sense.
+            // The edits are checked before the `team.json` is converted to a database.
             edits(stepper.team(), fork.set)?;
             opened
                 .directory
@@ -143,8 +145,8 @@ fn put_aside(fork: &Fork<'_>) -> Result<Forked, LaunchError> {
     };
     let edits = edits(stepper.team(), fork.set)?;
     let lineages = store.lineages()?;
-    let account = account(store.spent()?, &current, (&lineages, &|at| store.load(at)))?;
-    let event = begin(&stepper, fork, (next_name(&lineages), edits), account)?;
+    let account = account(store.spent()?, &current, &lineages, &|at| store.load(at))?;
+    let event = begin(&stepper, fork, next_name(&lineages), edits, account)?;
     stepper.apply(&event).map_err(DriverError::from)?;
     let (line, time_ms) = (store.load(&At::Head)?.next_line, clock::now_ms());
     let lines = count(&event);
@@ -169,7 +171,8 @@ fn edits(team: &Team, set: &[String]) -> Result<Vec<Edit>, LaunchError> {
 fn begin(
     stepper: &Stepper,
     fork: &Fork<'_>,
-    (name, edits): (String, Vec<Edit>),
+    name: String,
+    edits: Vec<Edit>,
     account: Account,
 ) -> Result<Event, LaunchError> {
     let event = stepper.forked(name, edits, account);

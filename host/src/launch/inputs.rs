@@ -1,4 +1,5 @@
-//! The files that a run reads, over which nothing may be written, and the directories that its actions are granted.
+//! Decides whether a command may write a file: inputs of the run must not be overwritten, and
+//! actions must not be able to read or change the file through a directory that they are granted.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -17,21 +18,23 @@ use crate::tidy::tidy;
 use crate::trust::lock::Lock;
 use crate::trust::signature::signature_of;
 
-/// How many links to a file that is not there are followed, as many as the kernel follows.
+/// The maximum number of symbolic links that are followed to a missing file. The kernel has the
+/// same limit.
 const MAX_LINKS: usize = 40;
-/// How many entries of the granted directories are compared with a file that has a second name somewhere.
+/// The maximum number of entries of a granted directory that are compared with a file that has
+/// several hard links.
 const MAX_ENTRIES: usize = 100_000;
 
-/// What is known of a team whose inputs must not be written over.
+/// A team whose input files must not be overwritten.
 #[derive(Clone, Debug, Default)]
 pub struct Inputs<'a> {
-    /// Its team file, where one is given.
+    /// The team file, if one is given.
     pub team: Option<&'a Path>,
-    /// Where it is saved, or will be.
+    /// The directory in which it is saved or will be saved.
     pub storage: Option<&'a Path>,
-    /// What is put in place of its components: `ROLE.ACTION=FILE` each.
+    /// The replaced components: `ROLE.ACTION=FILE` each.
     pub components: &'a [String],
-    /// Policies that bind it.
+    /// The policy files that bind it.
     pub policies: Vec<PathBuf>,
 }
 
@@ -40,8 +43,9 @@ pub struct Inputs<'a> {
 pub struct OutputFile<'a> {
     /// Its path.
     pub path: &'a Path,
-    /// How such a file begins. One that begins like this may be written again where it lies among the sources of an
-    /// action, or in a directory that an action is granted.
+    /// The beginning of all files of this kind. An existing file that begins like this may be
+    /// overwritten if it is among the sources of an action, or in a directory that an action is
+    /// granted.
     pub beginning: &'a [u8],
     /// When it is written.
     pub time: WriteTime,
@@ -50,18 +54,19 @@ pub struct OutputFile<'a> {
 /// When a file is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteTime {
-    /// While actions run. They could read it, or write into it themselves, if they were granted its directory.
+    /// While actions run. They could read or change it if they were granted its directory.
     DuringRun,
     /// While no action runs.
     AfterRun,
 }
 
-/// Why a file must not be written. Displayed as what a sentence says of it that begins with the option naming it.
+/// The reason why a file must not be written. The displayed text completes a sentence that begins
+/// with the name of the option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Conflict {
     /// It is an input of the run.
     Input(&'static str),
-    /// It is there, in a directory that an action is granted.
+    /// It exists, in a directory that an action is granted.
     InGranted(GrantedTo),
     /// It would be written while an action can read or change it.
     Exposed(GrantedTo),
@@ -113,19 +118,20 @@ impl fmt::Display for Conflict {
     }
 }
 
-/// What the team files say that belongs to a run.
+/// The files that the team files of a run name.
 #[derive(Default)]
 struct Named {
     /// The team files themselves.
     teams: Vec<PathBuf>,
-    /// All other files, and the directories of source.
+    /// All other files, and the source directories of components.
     others: BTreeSet<PathBuf>,
     /// The directories that actions are granted.
     granted: Vec<GrantedTo>,
 }
 
 impl Inputs<'_> {
-    /// Returns why a file must not be written, if it is an input of the run or exposed to its actions.
+    /// Returns why a file must not be written, if it is an input of the run or exposed to its
+    /// actions.
     pub fn find(&self, output: &OutputFile<'_>) -> Option<Conflict> {
         let file = output.path;
         if self
@@ -142,11 +148,12 @@ impl Inputs<'_> {
         let signatures: Vec<PathBuf> = others.iter().map(|file| signature_of(file)).collect();
         others.extend(signatures);
         const PART: Conflict = Conflict::Input("a file that the team is made from");
-        // A lock or a signature that is not there yet would be read from now on.
+        // A lock file or a signature that does not exist yet would be read from then on, so these
+        // are compared by name.
         if others.iter().any(|other| is_called_alike(other, file)) {
             return Some(PART);
         }
-        // Whatever else is not there is not written over.
+        // No other file that does not exist yet can be an input.
         if let Some(place) = place(file) {
             if teams.iter().any(|team| self::place(team) == Some(place)) {
                 return Some(Conflict::Input("the team file"));
@@ -172,10 +179,11 @@ impl Inputs<'_> {
         self.find_granted(output, granted)
     }
 
-    /// The same for the directories that actions are granted. What lies in the storage directory is hidden from them.
+    /// Returns why a file must not be written because of a granted directory. Files in the storage
+    /// directory are hidden from actions, so they never conflict.
     fn find_granted(&self, output: &OutputFile<'_>, granted: Vec<GrantedTo>) -> Option<Conflict> {
         let there = fs::metadata(output.path).ok();
-        // Nothing is kept in a device or a pipe.
+        // A device or a pipe has no contents that could be overwritten or read later.
         if there.as_ref().is_some_and(|meta| !meta.is_file()) {
             return None;
         }
@@ -184,7 +192,7 @@ impl Inputs<'_> {
         if storage.is_some_and(|storage| real.starts_with(storage)) {
             return None;
         }
-        // Whoever may change it counts first.
+        // A directory with write access takes precedence in the message.
         let (writable, readable): (Vec<_>, Vec<_>) = granted
             .into_iter()
             .partition(|granted| granted.access == Access::Write);
@@ -248,7 +256,8 @@ impl Named {
     }
 }
 
-/// Returns the files and directories of source that a team is made from, as far as its file can be read.
+/// Returns the files and directories of source that a team is made from, as far as its file can be
+/// read.
 pub fn made_from(team: &Path) -> Vec<PathBuf> {
     let definition = Definition::read_alone(team).ok();
     all_parts(Definition::named_files(team), definition.as_ref())
@@ -256,8 +265,8 @@ pub fn made_from(team: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Adds to the files that a team file names those that belong to it without being named: skills lie on the shelf, the
-/// lock beside the team file.
+/// Adds the files that belong to a team without being named in its file: the components of skills,
+/// which are in the shelf directory, and the lock file beside the team file.
 fn all_parts(mut files: BTreeSet<PathBuf>, definition: Option<&Definition>) -> BTreeSet<PathBuf> {
     if let Some(definition) = definition {
         let components = definition.plugins.values().map(|plugin| &plugin.component);
@@ -267,11 +276,11 @@ fn all_parts(mut files: BTreeSet<PathBuf>, definition: Option<&Definition>) -> B
     files
 }
 
-/// Returns whether a file lies in a directory, or will, by whatever name. `real` is its path without links, `there` says
-/// what it is if it exists.
+/// Returns whether a file is or will be in a directory, under any of its names. `real` is its path
+/// without symbolic links, and `there` its metadata if it exists.
 fn lies_in(real: &Path, there: Option<&Metadata>, dir: &Path) -> bool {
     let granted = place(dir);
-    // A directory that is not there yet is created by the run.
+    // A directory that does not exist yet is created by the run.
     let is_below = real.starts_with(real_path(dir))
         || (granted.is_some()
             && real
@@ -291,7 +300,7 @@ fn has_node(dir: &Path, file: &Metadata) -> bool {
             if seen > MAX_ENTRIES {
                 return false;
             }
-            // Of a link, not of what it leads to.
+            // For a symbolic link, this is the metadata of the link itself.
             match entry.metadata() {
                 Ok(meta) if meta.is_dir() => open.push(entry.path()),
                 Ok(meta) if (meta.dev(), meta.ino()) == (file.dev(), file.ino()) => return true,
@@ -302,8 +311,8 @@ fn has_node(dir: &Path, file: &Metadata) -> bool {
     false
 }
 
-/// Returns the path of a file without links, also where the last of them leads to a file that is not there: writing
-/// would create that one.
+/// Returns the path of a file without symbolic links. The last link may lead to a missing file,
+/// which writing would create.
 fn followed(file: &Path) -> PathBuf {
     let mut path = file.to_owned();
     for _ in 0..MAX_LINKS {
@@ -315,7 +324,7 @@ fn followed(file: &Path) -> PathBuf {
     real_path(&path)
 }
 
-/// Returns whether both paths are of the same name in the same directory.
+/// Returns whether both paths have the same file name and the same parent directory.
 fn is_called_alike(one: &Path, other: &Path) -> bool {
     let above = |path: &Path| {
         let above = path.parent().filter(|above| !above.as_os_str().is_empty());
@@ -324,13 +333,13 @@ fn is_called_alike(one: &Path, other: &Path) -> bool {
     one.file_name() == other.file_name() && above(one).is_some() && above(one) == above(other)
 }
 
-/// Where a file lies on the disk, whatever it is called.
+/// Returns the device and inode numbers of a file, which identify it whatever its path is.
 fn place(file: &Path) -> Option<(u64, u64)> {
     let meta = fs::metadata(file).ok()?;
     Some((meta.dev(), meta.ino()))
 }
 
-/// Whether a file begins like this, or is empty.
+/// Returns whether a file begins with these bytes or is empty.
 fn begins(file: &Path, beginning: &[u8]) -> bool {
     use std::io::Read;
     let mut found = Vec::new();

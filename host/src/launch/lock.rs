@@ -1,4 +1,4 @@
-//! Locking: a team's components, as they are now, are written into the lock of its folder.
+//! Writes the digests of a team's current components into the lock file of its directory.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,18 +10,19 @@ use crate::manifest::{Definition, Diagnostics};
 use crate::plugin::Plugin;
 use crate::trust::lock::{Lock, Locked, Name};
 
-/// What came of locking.
+/// The result of locking.
 pub struct Written {
-    /// The lock.
+    /// The lock file.
     pub path: PathBuf,
-    /// How many components the team has.
+    /// The number of components that the team has.
     pub components: usize,
-    /// Those that were locked before as something else: their names, what they were, what they are.
+    /// The components that were locked with other contents before: the name, the previous entry,
+    /// the new entry.
     pub changed: Vec<(String, Locked, Locked)>,
 }
 
-/// Locks a team's components, as far as these policies allow them. Those of other teams in the folder stay locked.
-/// `report` is told what takes long.
+/// Locks a team's components, as far as these policies allow them. Entries of other teams in the
+/// same directory stay. `report` receives the slow operations that begin.
 pub fn lock(
     team: &Path,
     operators: &[Operator],

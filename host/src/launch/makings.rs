@@ -1,4 +1,5 @@
-//! What a team was made from, for whoever has to mend it: its file, its components, the lines about them.
+//! The provenance of a team: the files of the team and of its components, and the lines that define
+//! them, for messages that say what to correct.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,31 +10,31 @@ use strata_core::money::Usd;
 
 use crate::manifest::Definition;
 
-/// What a team was made from.
+/// Where a team comes from.
 #[derive(Clone, Debug)]
 pub struct Makings {
     /// The team file.
     pub file: PathBuf,
-    /// What its operator lets it spend at most, and the policy that says so.
+    /// The most that the operator allows the team to spend, and the policy that says so.
     pub most: Option<(Usd, String)>,
-    /// Where it is said how the outside of the team is reached.
+    /// The line that configures how the external program is reached.
     pub external: Option<String>,
     parts: BTreeMap<Slot, Made>,
 }
 
-/// What a component was made from.
+/// Where a component comes from.
 #[derive(Clone, Debug)]
 pub struct Made {
     /// A `.wasm` file, a directory of source or a script.
     pub from: PathBuf,
-    /// Where the team file speaks of it: `team.toml:17`.
+    /// The line of the team file that names it: `team.toml:17`.
     pub place: String,
-    /// Which of its grants the operator's policies took away.
+    /// The grants that the operator's policies removed, each with the policy.
     pub withheld: Vec<(Grant, String)>,
 }
 
 impl Makings {
-    /// Of a team as it is written.
+    /// Returns the provenance of a team as its file is now.
     pub(super) fn of(definition: &Definition) -> Self {
         let source = &definition.source;
         let made = |slot: &Slot| Made {
@@ -55,7 +56,7 @@ impl Makings {
         }
     }
 
-    /// What is in this place of the team was made from.
+    /// Returns where the component of a slot comes from.
     pub fn made(&self, slot: Slot) -> Option<&Made> {
         self.parts.get(&slot)
     }

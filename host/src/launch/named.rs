@@ -1,26 +1,27 @@
-//! The directory of a team for which no storage was named: by the team's name, unless another team is saved there.
+//! Chooses the storage directory of a team if none is given: named after the team, unless another
+//! team is saved there.
 
 use std::path::{Path, PathBuf};
 
 use crate::manifest::Definition;
 use crate::store::{Content, Directory, Reader, named_directories, team_json};
 
-/// Returns the directory in which a fresh run of a team file is saved if no storage is named.
+/// Returns the directory in which a new run of a team file is saved if no storage is given.
 ///
-/// It has the team's name. If another team is saved there, whose name becomes the same directory name, the directory has
-/// a digest of the name behind it.
+/// It has the team's name. If another team is saved there, whose name maps to the same directory
+/// name, a digest of the name is appended.
 pub fn storage_by_name(team: &Path) -> PathBuf {
     directory_for(team, "")
 }
 
-/// Returns the directory in which a team is saved while it is developed if no storage is named: one beside that of its
-/// runs, so that neither moves the other aside.
+/// Returns the directory in which a team is saved by `dev` if no storage is given. It differs from
+/// the directory of ordinary runs, so that neither moves the other aside.
 pub fn development_storage(team: &Path) -> PathBuf {
     directory_for(team, ".dev")
 }
 
 fn directory_for(team: &Path, suffix: &str) -> PathBuf {
-    // A file that cannot be read, or names no team, is refused by whoever runs it.
+    // A file that cannot be read or does not name a team is reported by the caller that runs it.
     let name = Definition::text(team)
         .and_then(|text| Definition::team_name(&text))
         .unwrap_or_default();
@@ -33,7 +34,7 @@ fn directory_for(team: &Path, suffix: &str) -> PathBuf {
     }
 }
 
-/// Returns the name of the team that is saved in a directory, as far as that can be read.
+/// Returns the name of the team that is saved in a directory, if it can be read.
 fn saved_name(directory: &Path) -> Option<String> {
     let directory = Directory::locate(directory).ok()?;
     let definition = match directory.team().ok()? {

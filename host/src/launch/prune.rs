@@ -1,4 +1,4 @@
-//! Pruning a saved team: old checkpoints are forgotten, and the room is freed that only they needed.
+//! Prunes a saved team: removes old checkpoints and frees the space that only they needed.
 
 use std::path::Path;
 
@@ -8,19 +8,19 @@ use super::resume::{Opened, Origin};
 use super::saved::reader;
 use crate::store::{Pruned, Store};
 
-/// How many checkpoints are kept where neither the operator nor the team file says so.
+/// The number of checkpoints to keep if neither the operator nor the team file says otherwise.
 pub const KEPT: u32 = 10;
 
-/// What a prune came to.
+/// The result of pruning.
 pub struct Kept {
-    /// How many checkpoints of each lineage were kept.
+    /// The number of checkpoints that were kept in each lineage.
     pub keep: u32,
     /// What was freed.
     pub pruned: Pruned,
 }
 
-/// Forgets old checkpoints of a saved team and frees what only they needed. How many are kept is what is given, else
-/// what the team file says.
+/// Removes old checkpoints of a saved team and frees what only they needed. Keeps `keep`
+/// checkpoints, or the number in the team file if that is `None`.
 pub fn prune(path: &Path, keep: Option<u32>) -> Result<Kept, LaunchError> {
     let opened = Opened::at_rest(path)?;
     let keep = keep
@@ -36,7 +36,7 @@ pub fn prune(path: &Path, keep: Option<u32>) -> Result<Kept, LaunchError> {
             let pruned = store.prune(keep, &mut sum_up)?;
             Ok(Kept { keep, pruned })
         }
-        // It has no records; that is said as elsewhere.
+        // It has no records. Returns the same error as other commands that need them.
         Origin::TeamJson(_) => Err(reader(path)
             .err()
             .unwrap_or_else(|| LaunchError::Missing("no records".into()))),

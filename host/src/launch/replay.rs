@@ -1,4 +1,5 @@
-//! Replaying: a saved team and its components are put together again; nothing saved is changed.
+//! Replays a saved team: loads its components and repeats its recorded attempts. Nothing that is
+//! saved changes.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,25 +20,26 @@ use crate::sandbox::{Own, WasmSandbox};
 use crate::store::{Directory, Reader};
 use crate::suggest::suggest;
 
-/// What a replay is made of.
+/// The arguments of a replay.
 pub struct Replay<'a> {
     /// The storage directory or its `team.json`.
     pub path: &'a Path,
-    /// The team file, where it is not the saved one.
+    /// The team file, if not the saved one.
     pub team: Option<&'a Path>,
-    /// Which saved team files are used where none is given.
+    /// Which saved team files may be used if none is given.
     pub saved_team_file: SavedTeamFile,
-    /// What holds in place of what it says: components, and the policies that bind what is run here.
+    /// Overrides of the team file: components, and the policies that bind what is run here.
     pub overrides: &'a Overrides,
-    /// The lineage, where it is not the current one.
+    /// The lineage, if not the current one.
     pub lineage: Option<&'a str>,
-    /// Which attempts.
+    /// The attempts to repeat.
     pub selection: Selection,
-    /// What to do about a difference.
+    /// What to do at the first difference.
     pub on_difference: OnDifference,
 }
 
-/// Makes recorded attempts again and compares them. `report` is told what takes long, and what is not there any more.
+/// Repeats recorded attempts and compares the results. `report` receives the slow operations that
+/// begin, and notes about events that were pruned.
 pub async fn replay(
     replay: Replay<'_>,
     report: &mut dyn FnMut(Notice<'_>),
@@ -60,26 +62,11 @@ pub async fn replay(
             replay.saved_team_file,
         )?,
     };
-    definition
-        .cut()
-        .iter()
-        .for_each(|line| report(Notice::Note(line)));
+    for line in definition.cut() {
+        report(Notice::Note(&line));
+    }
     if let Some(action) = &replay.selection.action {
-        let names: Vec<String> = definition
-            .plugins
-            .keys()
-            .map(|slot| definition.team.slot_name(*slot))
-            .collect();
-        if !names.contains(action) {
-            let hint = suggest(
-                action,
-                &names.iter().map(String::as_str).collect::<Vec<_>>(),
-            );
-            let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
-            return Err(LaunchError::Missing(format!(
-                "the team has no action `{action}`{hint}"
-            )));
-        }
+        check_action(&definition, action)?;
     }
     let beginning = reader.beginning()?;
     fits(&beginning.env, &definition.team)?;
@@ -106,8 +93,13 @@ pub async fn replay(
         blobs: Box::new(move |digest| kept.blob(digest)),
     };
     let rerun = Rerun::new(stepper, equipment, models, files);
-    let selected = (replay.selection, replay.on_difference);
-    let mut through = Through::new(rerun, plugins, components.digests(), selected);
+    let mut through = Through::new(
+        rerun,
+        plugins,
+        components.digests(),
+        replay.selection,
+        replay.on_difference,
+    );
     for record in reader.all(beginning.from) {
         if through.event(&record?.event).await? == Next::Stop {
             break;
@@ -116,8 +108,26 @@ pub async fn replay(
     Ok(through.report())
 }
 
-/// What lay at each path before the first action changed it: later attempts find something else there, and so does who
-/// looks now.
+/// Fails if the team has no action of this name.
+fn check_action(definition: &Definition, action: &String) -> Result<(), LaunchError> {
+    let names: Vec<String> = definition
+        .plugins
+        .keys()
+        .map(|slot| definition.team.slot_name(*slot))
+        .collect();
+    if names.contains(action) {
+        return Ok(());
+    }
+    let known: Vec<&str> = names.iter().map(String::as_str).collect();
+    let hint = suggest(action, &known);
+    let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
+    Err(LaunchError::Missing(format!(
+        "the team has no action `{action}`{hint}"
+    )))
+}
+
+/// Returns what was at each path before the first action changed it. Later attempts and later
+/// observers find other contents there.
 fn before(reader: &Reader, from: u64) -> Result<BTreeMap<String, Content>, LaunchError> {
     let mut before = BTreeMap::new();
     for record in reader.all(from) {

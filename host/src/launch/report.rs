@@ -1,4 +1,5 @@
-//! What is saved, gathered for a report. Read without the lock, also while the team runs.
+//! Collects the data for a report from what is saved. Reads without the lock, so that the team may
+//! run at the same time.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +13,12 @@ use crate::driver::DriverError;
 use crate::report::{Beside, Gathering, Report};
 use crate::store::{At, CheckpointRow, Reader, StoreError};
 
-/// States of other lineages that are loaded, the newest: each has to be read by itself.
+/// The maximum number of states of other lineages that are loaded. The newest are chosen; each has
+/// to be read separately.
 const MAX_ELSEWHERE: usize = 40;
 
-/// Gathers what is saved in a place given as `PATH` or `PATH@ID`: how it stands, and all that led there.
+/// Collects the data about the state that is given as `PATH` or `PATH@ID`, and about everything
+/// that led to it.
 pub fn report(at: &str) -> Result<Report, LaunchError> {
     let (path, at) = place(at)?;
     let (rows, current) = checkpoints(&path)?;
@@ -27,7 +30,7 @@ pub fn report(at: &str) -> Result<Report, LaunchError> {
     };
     let reader = match reader(&path) {
         Ok(reader) => reader,
-        // A `team.json` alone holds no records.
+        // A `team.json` alone has no records.
         Err(LaunchError::Store(StoreError::NoRecords { .. })) => {
             return Ok(Gathering::new(team.stepper, []).finish(beside, Vec::new()));
         }
@@ -44,15 +47,16 @@ pub fn report(at: &str) -> Result<Report, LaunchError> {
     beside.lineages = reader.lineages()?;
     beside.events = true;
     let elsewhere = elsewhere(&reader, &team.stepper, &beside.checkpoints)?;
-    let gathering = through(reader, &team, (&at, &lineage), &mut beside)?;
+    let gathering = through(reader, &team, &at, &lineage, &mut beside)?;
     Ok(gathering.finish(beside, elsewhere))
 }
 
-/// Goes through the events that lead to a state.
+/// Reads the events that lead to a state.
 fn through(
     mut reader: Reader,
     team: &SavedTeam,
-    (at, lineage): (&At, &str),
+    at: &At,
+    lineage: &str,
     beside: &mut Beside,
 ) -> Result<Gathering, LaunchError> {
     reader.turn_to(lineage)?;
@@ -80,7 +84,7 @@ fn through(
     Ok(gathering)
 }
 
-/// The newest states that are not gone through, with their times.
+/// Returns the newest states that are not ancestors of this one, with their times.
 fn elsewhere(
     reader: &Reader,
     here: &Stepper,

@@ -1,4 +1,4 @@
-//! A resume: what is saved is opened, held against the team, and gone on from.
+//! Resuming: opens what is saved, compares it with the team file, and continues.
 
 use std::collections::BTreeMap;
 use std::panic::resume_unwind;
@@ -10,6 +10,7 @@ use strata_core::environment::Environment;
 use strata_core::event::{CallPolicy, Event};
 use strata_core::id::{CheckpointId, Digest, Slot};
 use strata_core::message::IDEA_LABEL;
+use strata_core::money::Usd;
 use strata_core::shape::Shape;
 use strata_core::stepper::Stepper;
 use strata_core::team::Team;
@@ -33,35 +34,36 @@ use crate::store::{
     SqliteStore, Store, StoreError, team_json,
 };
 
-/// What a resume is made of.
+/// The arguments of a resume.
 #[derive(Debug)]
 pub struct Resume<'a> {
     /// The storage directory or its `team.json`.
     pub path: &'a Path,
-    /// The team file, where it is not the saved one.
+    /// The team file, if not the saved one.
     pub team: Option<&'a Path>,
-    /// Which saved team files are used where none is given.
+    /// Which saved team files may be used if none is given.
     pub saved_team_file: SavedTeamFile,
     /// What the command line changes.
     pub overrides: &'a Overrides,
-    /// Answers for what is open.
+    /// Answers to open requests.
     pub answers: &'a [Given],
     /// Which recorded host calls are served again.
     pub calls: CallPolicy,
-    /// Whether other components than the saved ones are refused.
+    /// Whether to fail if the components differ from the saved ones.
     pub strict: bool,
-    /// The checkpoint it goes on from; the newest where none is named.
+    /// The checkpoint to resume from. `None` selects the newest.
     pub checkpoint: Option<&'a CheckpointId>,
-    /// What becomes of calls in doubt: `redo`, `skip` or a response, for all or behind a name and `=`.
+    /// Decisions about calls in doubt: `redo`, `skip` or a response, for all calls, or for one if
+    /// its name and `=` precede it.
     pub in_doubt: &'a [String],
-    /// What will happen once nothing is left to do. A finished team is woken only to stay.
+    /// What happens once nothing is left to do. A finished team is resumed only if it is to stay.
     pub when_idle: WhenIdle,
-    /// A log to share with other teams of this process, if any.
+    /// A log to share with other teams of this process.
     pub group: Option<&'a GroupLog>,
 }
 
 impl<'a> Resume<'a> {
-    /// What is saved goes on as it is, and ends when nothing is left to do.
+    /// Returns a resume of what is saved that changes nothing and ends when nothing is left to do.
     pub fn new(path: &'a Path, overrides: &'a Overrides) -> Self {
         Self {
             path,
@@ -79,28 +81,29 @@ impl<'a> Resume<'a> {
     }
 }
 
-/// What became of a resume.
+/// The outcome of a resume.
 pub enum Resumed {
-    /// The run goes on.
+    /// The run continues.
     Goes(Box<Run>, Notes),
-    /// The team was finished, and was not to stay; nothing is run.
+    /// The team was finished and was not to stay. Nothing is run.
     Finished(Box<Stepper>, Notes),
 }
 
-/// What the operator should know.
+/// Information for the operator.
 #[derive(Clone, Debug, Default)]
 pub struct Notes {
-    /// Whether somebody changed the `team.json` beside the database, which is not looked at.
+    /// Whether the `team.json` beside the database was edited. The edits are ignored.
     pub team_json_differs: bool,
-    /// Whether something was said of calls in doubt and none is.
+    /// Whether decisions about calls in doubt were given although there are none.
     pub nothing_in_doubt: bool,
-    /// Whether nobody has anything to do because the idea was never sent: so other programs save a team.
+    /// Whether no role has anything to do because the idea was never sent. MetaGPT saves teams in
+    /// this state.
     pub unsent_idea: bool,
-    /// What becomes of recorded writes, where that is not what one would expect.
+    /// What becomes of recorded writes, if that may be unexpected.
     pub writes: Vec<String>,
 }
 
-/// A saved team that was read, to be gone on from. Nothing was changed yet.
+/// A saved team that was read and can be resumed. Nothing was changed yet.
 pub(super) struct Opened {
     pub(super) directory: Directory,
     pub(super) definition: Definition,
@@ -110,21 +113,22 @@ pub(super) struct Opened {
     pub(super) way: Way,
 }
 
-/// Reads the team file that is saved, if that is needed.
+/// A function that reads the saved team file.
 type SavedNow<'a> = Box<dyn FnOnce() -> Result<SavedDefinition, LaunchError> + 'a>;
 
-/// Where a saved state came from.
+/// Where a saved state comes from.
 pub(super) enum Origin {
     /// The database.
     Database {
         store: Box<SqliteStore>,
         team_json_differs: bool,
     },
-    /// A `team.json` alone.
+    /// A `team.json` without a database.
     TeamJson(Vec<u8>),
 }
 
-/// Does something while the newest state is read; one after the other where no thread can be had for it.
+/// Runs `work` while the newest state is read. If no thread can be created, the state is read
+/// afterwards.
 fn load_beside<T>(
     store: &mut SqliteStore,
     work: impl FnOnce() -> T,
@@ -142,7 +146,7 @@ fn load_beside<T>(
 }
 
 impl Opened {
-    /// Opens what is saved at a path, with the team file given or the saved one.
+    /// Opens what is saved at a path, with the given team file or the saved one.
     pub(super) fn open(resume: &Resume<'_>) -> Result<Self, LaunchError> {
         let storage = Directory::locate(resume.path)?;
         Self::with(resume.path, |saved| match resume.team {
@@ -156,7 +160,8 @@ impl Opened {
         })
     }
 
-    /// Opens what is saved at a path, to change it without running anything: what the team file names need not be there.
+    /// Opens what is saved at a path in order to change it without running anything. The files that
+    /// the team file names need not exist.
     pub(super) fn at_rest(path: &Path) -> Result<Self, LaunchError> {
         Self::with(path, |saved| {
             super::define_again(&saved()?, Definition::parse_alone)
@@ -173,7 +178,7 @@ impl Opened {
                 let opened = directory.open()?;
                 let (mut store, team_json_differs) = (opened.store, opened.team_json_differs);
                 let saved = store.definition();
-                // To read a large team takes about as long as to read what it has said.
+                // Parsing a large team file takes about as long as reading its state.
                 let (definition, saved) =
                     load_beside(&mut store, || define(Box::new(|| Ok(saved?))));
                 let (definition, saved) = (definition?, saved?);
@@ -214,8 +219,8 @@ impl Opened {
         }
     }
 
-    /// A journal that goes on where the records end, or on the way that was chosen; a `team.json` alone gets a
-    /// database now.
+    /// Opens a journal that continues at the end of the records, according to the resume plan. A
+    /// `team.json` alone is converted to a database here.
     pub(super) fn journal(
         self,
         group: Option<&GroupLog>,
@@ -240,18 +245,19 @@ impl Opened {
         Ok((journal, self.directory))
     }
 
-    /// Whether anything was recorded. A run that was killed just after its database was made has not begun.
+    /// Returns whether anything was recorded. Nothing was if the run was killed just after its
+    /// database was created.
     pub(super) fn has_begun(&self) -> bool {
         !self.stepper.env().run.0.is_empty()
     }
 
-    /// Holds answers against what is open.
+    /// Checks answers against the open requests.
     pub(super) fn judge(&self, given: &[Given]) -> Result<Vec<Verdict>, AnswerError> {
         judge(self.stepper.env(), given)
     }
 
-    /// Ends the resume of a finished team, whose state is not changed. Where the run was killed before it could save
-    /// `team.json`, that is made up for.
+    /// Ends the resume of a finished team, whose state does not change. Writes `team.json` if the
+    /// run was killed before it could do so.
     fn finish(mut self) -> Result<Resumed, LaunchError> {
         let notes = self.notes();
         if let (Way::Over { lineage, .. }, Origin::Database { store, .. }) =
@@ -273,7 +279,7 @@ impl Opened {
         Ok(Resumed::Finished(Box::new(self.stepper), notes))
     }
 
-    /// The components that are others than the saved ones.
+    /// Returns the events for the components that differ from the saved ones.
     pub(super) fn changes(&self, components: &Components) -> Vec<Event> {
         if self.has_begun() {
             changes(self.stepper.env(), components.digests())
@@ -282,16 +288,16 @@ impl Opened {
         }
     }
 
-    /// Refuses such components.
+    /// Fails if there are such components.
     fn refuse(&self, changes: &[Event]) -> Result<(), LaunchError> {
-        let told: Vec<String> = changes
+        let differences: Vec<String> = changes
             .iter()
             .map(|event| difference(&self.definition, event))
             .collect();
-        if told.is_empty() {
+        if differences.is_empty() {
             Ok(())
         } else {
-            Err(LaunchError::Unfit(told))
+            Err(LaunchError::Unfit(differences))
         }
     }
 
@@ -310,14 +316,15 @@ impl Opened {
     }
 }
 
-/// Writes `team.json` as a team stands.
+/// Writes `team.json` with the state of the team.
 fn project(store: &mut SqliteStore, stepper: &Stepper) -> Result<(), StoreError> {
     let definition = store.definition()?;
     let fill: &Fill<'_> = &|out| team_json::write(stepper.team(), stepper.env(), &definition, out);
     store.write_team_json(fill, Durability::Full)
 }
 
-/// Goes on from what is saved. `report` is told what takes long; `on_line` every public line.
+/// Resumes what is saved. `report` receives the slow operations that begin; `on_line` receives
+/// every public event line.
 pub fn resume(
     resume: Resume<'_>,
     report: &mut dyn FnMut(Notice<'_>),
@@ -325,9 +332,9 @@ pub fn resume(
 ) -> Result<Resumed, LaunchError> {
     let mut opened = Opened::open(&resume)?;
     if resume.team.is_none() {
-        moved(&opened.definition, opened.directory.path())
-            .iter()
-            .for_each(|line| report(Notice::Warning(line)));
+        if let Some(line) = moved(&opened.definition, opened.directory.path()) {
+            report(Notice::Warning(&line));
+        }
     }
     if let Some(checkpoint) = resume.checkpoint {
         opened.go_back(checkpoint)?;
@@ -345,24 +352,37 @@ pub fn resume(
         opened.refuse(&opened.changes(&components))?;
         return opened.finish();
     }
-    let (run, notes) = go_on(
-        opened,
-        (components, sandbox),
-        (&resume, verdicts),
-        report,
-        on_line,
-    )?;
+    let continuation = Continuation {
+        components,
+        sandbox,
+        resume: &resume,
+        verdicts,
+    };
+    let (run, notes) = go_on(opened, continuation, report, on_line)?;
     Ok(Resumed::Goes(Box::new(run), notes))
 }
 
-/// Goes on with a team that was opened, and perhaps turned to another way, with these components.
+/// What a saved team continues with.
+pub(super) struct Continuation<'a> {
+    pub(super) components: Components,
+    pub(super) sandbox: WasmSandbox,
+    pub(super) resume: &'a Resume<'a>,
+    pub(super) verdicts: Vec<Verdict>,
+}
+
+/// Continues a team that was opened, according to its resume plan.
 pub(super) fn go_on(
     opened: Opened,
-    (components, sandbox): (Components, WasmSandbox),
-    (resume, verdicts): (&Resume<'_>, Vec<Verdict>),
+    continuation: Continuation<'_>,
     report: &mut dyn FnMut(Notice<'_>),
     on_line: OnLine,
 ) -> Result<(Run, Notes), LaunchError> {
+    let Continuation {
+        components,
+        sandbox,
+        resume,
+        verdicts,
+    } = continuation;
     let (definition, env) = (&opened.definition, opened.stepper.env());
     let begun = opened.has_begun();
     let changes = opened.changes(&components);
@@ -370,35 +390,16 @@ pub(super) fn go_on(
         opened.refuse(&changes)?;
     }
     let equipment = components.equip(definition, sandbox, Own::of(opened.directory.path()))?;
-    definition
-        .cut()
-        .iter()
-        .for_each(|cut| report(Notice::Note(cut)));
-    let is_said =
-        resume.overrides.investment.is_some() || (resume.team.is_some() && definition.says_budget);
-    let budget = definition.within_budget(if is_said {
-        definition.team.policy.budget
-    } else {
-        env.budget
-    });
+    for cut in definition.cut() {
+        report(Notice::Note(&cut));
+    }
+    let budget = budget_after_resume(definition, resume, env);
     let mut notes = opened.notes();
     let (saved, makings) = (saved_definition(definition), Makings::of(definition));
     let is_confined = definition.is_confined();
     let mut settled = Vec::new();
     if begun {
-        // As it will be once it goes on: then it shows what is in doubt.
-        let mut stepper = opened.stepper.clone();
-        for (role, answer) in &verdicts {
-            if let Some(answered) = stepper.request_answered(*role, answer.clone()) {
-                stepper.apply(&answered).map_err(DriverError::from)?;
-            }
-        }
-        let resumed = stepper.resumed(budget, resume.calls);
-        [&resumed]
-            .into_iter()
-            .chain(&changes)
-            .try_for_each(|event| stepper.apply(event))
-            .map_err(DriverError::from)?;
+        let stepper = after_resume(&opened.stepper, &verdicts, &changes, budget, resume.calls)?;
         settled = doubt::settle(&stepper, resume.in_doubt, resume.calls)?;
         notes.nothing_in_doubt = settled.is_empty() && !resume.in_doubt.is_empty();
         notes.unsent_idea = has_unsent_idea(env);
@@ -423,10 +424,9 @@ pub(super) fn go_on(
         journal.stepper().started(run, idea, components.digests())
     };
     journal.stage(event)?;
-    changes
-        .into_iter()
-        .chain(settled)
-        .try_for_each(|event| journal.stage(event))?;
+    for event in changes.into_iter().chain(settled) {
+        journal.stage(event)?;
+    }
     journal.flush()?;
     let driver = Driver::new(journal, equipment);
     Ok((
@@ -440,7 +440,44 @@ pub(super) fn go_on(
     ))
 }
 
-/// Whether nothing happens since nothing was ever said.
+/// Returns the budget of the resumed run. That of the arguments takes precedence over the saved one.
+fn budget_after_resume(
+    definition: &Definition,
+    resume: &Resume<'_>,
+    env: &Environment,
+) -> Option<Usd> {
+    let is_given =
+        resume.overrides.investment.is_some() || (resume.team.is_some() && definition.says_budget);
+    definition.within_budget(if is_given {
+        definition.team.policy.budget
+    } else {
+        env.budget
+    })
+}
+
+/// Returns the state after the resume, in which the calls in doubt can be seen.
+fn after_resume(
+    stepper: &Stepper,
+    verdicts: &[Verdict],
+    changes: &[Event],
+    budget: Option<Usd>,
+    calls: CallPolicy,
+) -> Result<Stepper, DriverError> {
+    let mut stepper = stepper.clone();
+    for (role, answer) in verdicts {
+        if let Some(answered) = stepper.request_answered(*role, answer.clone()) {
+            stepper.apply(&answered)?;
+        }
+    }
+    let resumed = stepper.resumed(budget, calls);
+    stepper.apply(&resumed)?;
+    for event in changes {
+        stepper.apply(event)?;
+    }
+    Ok(stepper)
+}
+
+/// Returns whether nothing happens because the idea was never sent.
 fn has_unsent_idea(env: &Environment) -> bool {
     let is_said = env
         .messages
@@ -449,10 +486,11 @@ fn has_unsent_idea(env: &Environment) -> bool {
     env.is_drained() && !env.idea.is_empty() && !is_said
 }
 
-/// What to say where a team was saved beside another team file than the one it goes by: it was copied, or moved, and the
-/// files that its own names lie where they lay.
+/// Returns a warning if the storage is near another team file of the same name than the one it
+/// uses: it was copied or moved, and the files that its team file names are still in the old place.
 fn moved(definition: &Definition, storage: &Path) -> Option<String> {
-    /// How far above the storage a team file belongs to it.
+    /// The maximum number of directory levels between the storage and a team file that belongs to
+    /// it.
     const NEAR: usize = 4;
     let (base, storage) = (
         real_path(&definition.source.base),
@@ -476,14 +514,14 @@ fn moved(definition: &Definition, storage: &Path) -> Option<String> {
     })
 }
 
-/// The team file that was given to go on with.
+/// Reads the team file that was given for the resume.
 fn define_given(
     team: &Path,
     overrides: &Overrides,
     saved: SavedNow<'_>,
 ) -> Result<Definition, LaunchError> {
     let mut definition = Definition::read(team)?;
-    // A cap that it named and names no more is none.
+    // If the previous team file set a budget and the given one does not, there is none.
     let named =
         || super::define_again(&saved()?, Definition::parse_alone).map(|before| before.says_budget);
     definition.says_budget = definition.says_budget || named().unwrap_or(false);
@@ -500,7 +538,7 @@ pub(super) fn fits(env: &Environment, team: &Team) -> Result<(), LaunchError> {
     }
 }
 
-/// The components that were replaced.
+/// Returns an event for each component that was replaced.
 fn changes(env: &Environment, now: BTreeMap<Slot, Digest>) -> Vec<Event> {
     let changed = now
         .into_iter()

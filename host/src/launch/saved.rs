@@ -1,4 +1,5 @@
-//! What is saved, for looking at: opened without the lock, also while the team runs.
+//! Reads what is saved, to display it. Opens it without the lock, so that the team may run at the
+//! same time.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,11 +23,12 @@ use crate::store::{
 pub struct SavedTeam {
     /// The team and the state.
     pub stepper: Stepper,
-    /// The team file it goes by. Its text is empty where there is none: MetaGPT saves a team without it.
+    /// The team file that it uses. Its text is empty if there is none: MetaGPT saves teams without
+    /// one.
     pub definition: SavedDefinition,
 }
 
-/// Reads a saved state, of the newest moment or of a checkpoint.
+/// Reads a saved state: the newest one, or that of a checkpoint.
 pub fn saved(path: &Path, at: &At) -> Result<SavedTeam, LaunchError> {
     let directory = Directory::locate(path)?;
     match directory.team()? {
@@ -70,7 +72,7 @@ pub fn saved(path: &Path, at: &At) -> Result<SavedTeam, LaunchError> {
     }
 }
 
-/// The checkpoints of a saved team, oldest first, and the name of its current lineage.
+/// Returns the checkpoints of a saved team, oldest first, and the name of its current lineage.
 pub fn checkpoints(path: &Path) -> Result<(Vec<CheckpointRow>, String), LaunchError> {
     let directory = Directory::locate(path)?;
     if directory.team()? == Content::Database {
@@ -81,13 +83,13 @@ pub fn checkpoints(path: &Path) -> Result<(Vec<CheckpointRow>, String), LaunchEr
             current.map_or_else(String::new, |row| row.name),
         ));
     }
-    // A `team.json` alone holds one.
+    // A `team.json` alone has one.
     let env = saved(path, &At::Head)?.stepper.into_env();
     let name = env.lineage.name.clone();
     Ok((checkpoints_held(&env), name))
 }
 
-/// The records of a saved team. A `team.json` alone has none.
+/// Opens the records of a saved team. Fails for a `team.json` alone, which has none.
 pub fn reader(path: &Path) -> Result<Reader, LaunchError> {
     let directory = Directory::locate(path)?;
     match directory.team()? {
@@ -96,12 +98,12 @@ pub fn reader(path: &Path) -> Result<Reader, LaunchError> {
     }
 }
 
-/// Which process has what is saved at a path, if any.
+/// Returns which process owns what is saved at a path, if any.
 pub fn holder(path: &Path) -> Result<Holder, LaunchError> {
     Ok(Directory::locate(path)?.holder()?)
 }
 
-/// Whether somebody changed the `team.json` beside a `team.db`, of which the latter counts.
+/// Returns whether the `team.json` beside a `team.db` was edited. The database takes precedence.
 pub fn is_edited(path: &Path) -> Result<bool, LaunchError> {
     let directory = Directory::locate(path)?;
     match directory.team()? {
@@ -110,16 +112,17 @@ pub fn is_edited(path: &Path) -> Result<bool, LaunchError> {
     }
 }
 
-/// The team file that what is saved at a path was read from, where it says something else by now.
+/// Returns the path of the team file from which the saved team was read, if its text has changed
+/// since.
 pub fn edited_team_file(path: &Path) -> Result<Option<PathBuf>, LaunchError> {
     let saved = saved_definition(path)?;
     let file = saved.file();
-    // One that is gone is nobody's to go by.
+    // A file that no longer exists cannot be used, so it does not count as changed.
     let is_edited = Definition::text(&file).is_some_and(|text| text != saved.text);
     Ok(is_edited.then_some(file))
 }
 
-/// The team file that the team of a place goes by.
+/// Returns the team file that is saved at a path.
 pub(super) fn saved_definition(path: &Path) -> Result<SavedDefinition, LaunchError> {
     let directory = Directory::locate(path)?;
     match directory.team()? {
@@ -128,12 +131,13 @@ pub(super) fn saved_definition(path: &Path) -> Result<SavedDefinition, LaunchErr
     }
 }
 
-/// Whether a file is one of those in which the team of a place is saved, so that nothing else may be written there.
+/// Returns whether a file is one of those in which a team is saved, so that nothing else may be
+/// written to it.
 pub fn is_saved_in(file: &Path, path: &Path) -> bool {
     Directory::locate(path).is_ok_and(|directory| directory.holds(file))
 }
 
-/// The team file that a `team.json` carries.
+/// Returns the team file that a `team.json` contains.
 pub(super) fn definition(
     directory: &Directory,
     bytes: &[u8],
@@ -152,7 +156,8 @@ pub(super) fn definition(
     }
 }
 
-/// The team that a `team.json` of MetaGPT describes, which carries no team file; none for one of ours.
+/// Returns the team that a `team.json` of MetaGPT describes, which contains no team file. Returns
+/// `None` for a `team.json` of this host.
 fn described(directory: &Directory, bytes: &[u8]) -> Result<Option<Team>, LaunchError> {
     if !team_json::is_foreign(bytes) {
         return Ok(None);
@@ -165,7 +170,7 @@ fn described(directory: &Directory, bytes: &[u8]) -> Result<Option<Team>, Launch
         })
 }
 
-/// The state that a `team.json` holds.
+/// Returns the state that a `team.json` contains.
 pub(super) fn import(
     directory: &Directory,
     team: &Team,
@@ -179,9 +184,8 @@ pub(super) fn import(
         },
     })?;
     let file = directory.team_json();
-    imported
-        .warnings
-        .iter()
-        .for_each(|warning| tracing::warn!("`{}`: {warning}", file.display()));
+    for warning in &imported.warnings {
+        tracing::warn!("`{}`: {warning}", file.display());
+    }
     Ok(imported.env)
 }

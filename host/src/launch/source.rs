@@ -1,5 +1,6 @@
-//! The bytes of a component: read, or built first and then read; a script with those of its interpreter. Nothing of
-//! them is looked at but their digest.
+//! Obtains the bytes of a component: reads them, or builds the component first. For a script, these
+//! are the bytes of its interpreter. Only the digest of the bytes is computed here; they are not
+//! parsed.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -15,35 +16,36 @@ use crate::tidy::tidy;
 use crate::trust::lock::Locked;
 use crate::trust::signature::{Keys, Untrusted};
 
-/// A script is handed over with each call; what is larger is a bundle, and better built.
+/// The maximum size of a script in bytes. A script is passed with each call; anything larger is a
+/// bundle and should be built.
 const MAX_SCRIPT_BYTES: u64 = 1 << 20;
 
-/// A component with more bytes takes seconds to compile.
+/// The size in bytes above which compiling a component takes seconds.
 const LONG_TO_COMPILE: usize = 4 << 20;
 
 /// What a team file names as a component.
 pub(super) struct Source {
-    /// The file; that of the built component, where the team file names a directory.
+    /// The file that was read. If the team file names a directory, this is the built component.
     file: PathBuf,
-    /// The component's; the interpreter's, where there is a script.
+    /// The bytes of the component, or of the interpreter of a script.
     pub(super) bytes: Vec<u8>,
     script: Option<Interpreted>,
-    /// Of all that is run.
+    /// The digest of everything that is run.
     pub(super) digest: Digest,
     /// Whether a trusted key has signed it.
     pub(super) signed: Result<(), Box<Untrusted>>,
 }
 
-/// A script, and what it runs in.
+/// A script and its interpreter.
 struct Interpreted {
     script: ScriptFile,
-    /// That of the interpreter's bytes, by which it is found when it is compiled.
+    /// The digest of the interpreter, under which its compiled code is cached.
     interpreter: Digest,
 }
 
 impl Source {
-    /// Reads a component of at most `limit` bytes, which is built first where it is a directory. `report` is told what
-    /// takes long.
+    /// Reads a component of at most `limit` bytes. A directory is built first. `report` receives
+    /// the slow operations that begin.
     pub(super) fn read(
         component: &Path,
         limit: u64,
@@ -72,7 +74,8 @@ impl Source {
         })
     }
 
-    /// Its author signs the script; the interpreter is the host's own. What comes with a message nobody has signed.
+    /// Reads a script. Its signature is that of its author; the interpreter is the host's own. A
+    /// script that arrives in a message has no signature.
     fn read_script(
         path: &Path,
         limit: u64,
@@ -94,7 +97,8 @@ impl Source {
             .unwrap_or_default()
             .to_string_lossy()
             .into_owned();
-        // Editors put a byte order mark before a text; no language of scripts has it as a part of one.
+        // Editors may write a byte order mark. No scripting language treats it as part of the
+        // program.
         let text = written
             .as_ref()
             .map(|text| text.strip_prefix('\u{feff}').unwrap_or(text).to_owned());
@@ -118,7 +122,7 @@ impl Source {
         })
     }
 
-    /// Returns what to tell while it is compiled, where that takes a while.
+    /// Returns the notice to display while it is compiled, if that takes a while.
     pub(super) fn compiling(&self, sandbox: &WasmSandbox, plugin: &Plugin) -> Option<String> {
         let (name, digest) = match &self.script {
             Some(Interpreted {
@@ -132,7 +136,7 @@ impl Source {
         waits.then(|| format!("compiling {name} to machine code, once"))
     }
 
-    /// Makes it ready to be called as a plugin says.
+    /// Prepares the component to be called as the plugin specifies.
     pub(super) fn load(
         &self,
         sandbox: &WasmSandbox,
@@ -161,9 +165,10 @@ impl Source {
         loaded.map_err(|error| Unloadable::of(&self.file, &error))
     }
 
-    /// As a lock has it.
+    /// Returns its entry for the lock file.
     pub(super) fn locked(&self) -> Locked {
-        // Of a script only what was written: its interpreter has another size where it was built another time.
+        // For a script, only the size of the script counts, because the interpreter's size varies
+        // between builds.
         let size = match &self.script {
             Some(interpreted) => interpreted.script.text.as_ref().map_or(0, String::len),
             None => self.bytes.len(),
@@ -183,7 +188,8 @@ fn read_within(file: &Path, limit: u64) -> Result<Vec<u8>, Unloadable> {
         .map_err(|length| Unloadable::of(file, &LoadError::TooLarge { length, limit }))
 }
 
-/// The bytes of a regular file; its length where that is more than `limit`.
+/// Reads a regular file of at most `limit` bytes. Returns its length as the inner error if it is
+/// longer.
 fn bounded(file: &Path, limit: u64) -> io::Result<Result<Vec<u8>, u64>> {
     let file = open::regular(file)?;
     let length = file.metadata()?.len();
@@ -211,8 +217,12 @@ fn read_text(script: &Path) -> Result<String, Unloadable> {
     String::from_utf8(bytes).map_err(|error| refused(error.utf8_error().to_string()))
 }
 
-/// A component's file and its bytes, within the limits of an action that sets none. A directory of source is built first.
-pub fn read(path: &Path, report: &mut dyn FnMut(&str)) -> Result<(PathBuf, Vec<u8>), String> {
+/// Reads a component, within the limits of an action that sets none, and returns its file and its
+/// bytes. A directory of source is built first.
+pub fn read_component(
+    path: &Path,
+    report: &mut dyn FnMut(&str),
+) -> Result<(PathBuf, Vec<u8>), String> {
     if script::is_script(path) && !path.is_dir() {
         return Err(format!("`{}` is a script, not a component", path.display()));
     }
@@ -222,10 +232,10 @@ pub fn read(path: &Path, report: &mut dyn FnMut(&str)) -> Result<(PathBuf, Vec<u
     Ok((source.file, source.bytes))
 }
 
-/// Why a file cannot be loaded.
+/// The reason why a component cannot be loaded.
 pub(super) struct Unloadable {
     message: String,
-    /// The limit that it goes beyond.
+    /// The limit that was exceeded.
     reached: Option<Reached>,
 }
 
@@ -238,7 +248,7 @@ impl Unloadable {
         }
     }
 
-    /// The same with what to do about it, in the place of a plugin.
+    /// Returns the message with advice for the plugin.
     pub(super) fn told(&self, plugin: &Plugin) -> String {
         match self.reached {
             Some(reached) => format!("{}; {}", self.message, plugin.advice.on(reached)),

@@ -1,14 +1,14 @@
-//! A fresh run: the entry state is saved before anything runs.
+//! Starts a new run. The initial state is saved before anything is run.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ring::rand::{SecureRandom, SystemRandom};
 use strata_core::environment::Environment;
 use strata_core::event::CallPolicy;
 use strata_core::id::{RunId, hex};
 use strata_core::stepper::Stepper;
 
-use super::chance::chance;
 use super::foreign::mark_as_own;
 use super::{Components, LaunchError, Makings, Notice, Run, durability, saved_definition, share};
 use crate::driver::{Driver, Journal, OnLine, clock};
@@ -18,27 +18,28 @@ use crate::sha256::sha256;
 use crate::store::{Directory, FIRST_LINE, GroupLog, Replace};
 use crate::trust::mark;
 
-/// What a fresh run is made of.
+/// The arguments of a new run.
 #[derive(Debug)]
 pub struct Start<'a> {
     /// The team file.
     pub team: &'a Path,
-    /// The idea, in place of the one in the file.
+    /// The idea. Replaces the one in the team file.
     pub idea: Option<String>,
-    /// What the command line changes.
+    /// The overrides of the command line.
     pub overrides: &'a Overrides,
-    /// Where it is saved.
+    /// The storage directory.
     pub storage: &'a Path,
-    /// What happens to an unfinished team there.
+    /// What happens to an unfinished team that is saved there.
     pub replace: Replace,
-    /// Which recorded host calls another attempt is served.
+    /// Which recorded host calls are served to another attempt.
     pub calls: CallPolicy,
-    /// A log to share with other teams of this process, if any.
+    /// A log to share with other teams of this process.
     pub group: Option<&'a GroupLog>,
 }
 
 impl<'a> Start<'a> {
-    /// A run of a team file with its own idea, saved where no unfinished team is.
+    /// Returns a run of a team file with its own idea, which fails if an unfinished team is saved
+    /// in `storage`.
     pub fn new(team: &'a Path, storage: &'a Path, overrides: &'a Overrides) -> Self {
         Self {
             team,
@@ -52,15 +53,16 @@ impl<'a> Start<'a> {
     }
 }
 
-/// A fresh run.
+/// A new run.
 pub struct Started {
-    /// It.
+    /// The run.
     pub run: Run,
-    /// Where the team went that was saved there before.
+    /// Where the team was moved that was saved there before.
     pub moved_to: Option<PathBuf>,
 }
 
-/// Starts a fresh run. `report` is told what takes long; `on_line` every public line.
+/// Starts a new run. `report` receives the slow operations that begin; `on_line` receives every
+/// public event line.
 pub fn start(
     start: Start<'_>,
     report: &mut dyn FnMut(Notice<'_>),
@@ -75,18 +77,17 @@ pub fn start(
     let sandbox = WasmSandbox::new()?;
     let components = Components::load(&definition, &sandbox, report)?;
     let equipment = components.equip(&definition, sandbox, Own::of(start.storage))?;
-    definition
-        .cut()
-        .iter()
-        .for_each(|cut| report(Notice::Note(cut)));
-    definition
-        .doubts()
-        .iter()
-        .for_each(|doubt| report(Notice::Warning(doubt)));
+    for cut in definition.cut() {
+        report(Notice::Note(&cut));
+    }
+    for doubt in definition.doubts() {
+        report(Notice::Warning(&doubt));
+    }
 
     let (saved, makings) = (saved_definition(&definition), Makings::of(&definition));
     let mut env = Environment::new(&definition.team);
-    // Kept from the first moment: who is killed before the first event is recorded can still begin with it.
+    // Saved from the start, so that a run that is killed before its first event is recorded can
+    // still begin with it.
     env.idea = idea.clone();
     env.calls = start.calls;
     let (durability, keep) = (durability(&definition), definition.run.checkpoints_kept);
@@ -95,7 +96,8 @@ pub fn start(
     if let Some(aside) = &vacant.moved_to {
         mark::carry(before, aside);
     }
-    // Before there is anything to resume: whoever is killed right after has a database with a mark.
+    // Marked before the database is created, so that every database has a mark even if the process
+    // is killed in between.
     mark_as_own(start.storage, &saved, definition.is_confined(), report);
     let mut created = vacant.create(&env, &saved)?;
     share(&mut created.store, start.group, durability);
@@ -119,8 +121,9 @@ pub fn start(
     })
 }
 
-/// A name that no other run has: of the time, the process, the place, and chance. In containers the first three are easily
-/// the same, and whoever knows repetitions by their keys would take one run's writes for another's.
+/// Returns an id that no other run has. It is derived from the time, the process id, the path, and
+/// a random number. In containers the first three are often equal, and a server that recognizes
+/// repetitions by their keys would confuse the writes of two runs.
 pub(super) fn run_id(storage: &Path) -> RunId {
     let seed = format!(
         "{}/{}/{}/{:x}",
@@ -130,4 +133,13 @@ pub(super) fn run_id(storage: &Path) -> RunId {
         chance()
     );
     RunId(hex(&sha256(seed)[..6]))
+}
+
+/// Returns a random number that has not been used before.
+pub(super) fn chance() -> u128 {
+    let mut bytes = [0; 16];
+    // On Linux this does not fail once the system has booted. If it does, the other parts of the
+    // name remain.
+    let _ = SystemRandom::new().fill(&mut bytes);
+    u128::from_le_bytes(bytes)
 }

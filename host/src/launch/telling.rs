@@ -1,18 +1,22 @@
-//! What was recorded, told again from the beginning, a piece at a time.
+//! Reads the recorded events as public event lines, from the beginning, in
+//! pieces; and the recorded host calls.
 
 use std::path::{Path, PathBuf};
+
+use strata_core::event::Event;
+use strata_core::host_call::HostCall;
 
 use super::compare::parted;
 use super::{LaunchError, holder, reader};
 use crate::public_event::{EventLine, EventTranslator};
 use crate::store::{At, Holder, PIECE, Reader, StoreError};
 
-/// Tells the records of a saved team as public lines, also while it runs.
+/// Converts the records of a saved team to public event lines. The team may run at the same time.
 pub struct Telling {
     path: PathBuf,
     reader: Reader,
     translator: EventTranslator,
-    /// The place of the last record that was told.
+    /// The position of the last record that was returned.
     told: u64,
 }
 
@@ -22,10 +26,13 @@ impl Telling {
         Self::of(path, None)
     }
 
-    /// The same with the events that lead to the newest state of a lineage; the current one where none is named.
+    /// Begins with the events that lead to the newest state of a lineage. `None` selects the
+    /// current one.
     pub fn of(path: &Path, lineage: Option<&str>) -> Result<Self, LaunchError> {
         let mut reader = reader(path)?;
-        lineage.map_or(Ok(()), |name| reader.turn_to(name))?;
+        if let Some(name) = lineage {
+            reader.turn_to(name)?;
+        }
         let translator = event_translator(&reader)?;
         Ok(Self {
             path: path.to_owned(),
@@ -35,13 +42,13 @@ impl Telling {
         })
     }
 
-    /// The same for what is given as `PATH` or `PATH@LINEAGE`.
+    /// Opens what is given as `PATH` or `PATH@LINEAGE`.
     pub fn at(text: &str) -> Result<Self, LaunchError> {
         let (path, lineage) = parted(text);
         Self::of(path, lineage)
     }
 
-    /// The names of all lineages that are saved there, in the order in which they began.
+    /// Returns the names of all lineages that are saved there, in the order in which they began.
     pub fn lineages(&self) -> Result<Vec<String>, StoreError> {
         Ok(self
             .reader
@@ -51,17 +58,17 @@ impl Telling {
             .collect())
     }
 
-    /// How many of the events were pruned, and of how many.
+    /// Returns how many events were pruned, and the total number.
     pub fn dropped(&self) -> Result<(u64, u64), StoreError> {
         self.reader.dropped()
     }
 
-    /// Which process records more, if any.
+    /// Returns which process is recording more, if any.
     pub fn holder(&self) -> Result<Holder, LaunchError> {
         holder(&self.path)
     }
 
-    /// The next lines; none when there are no more by now.
+    /// Returns the next lines, or `None` if there are no more at present.
     pub fn more(&mut self) -> Result<Option<Vec<EventLine>>, StoreError> {
         let (records, last) = self.reader.after(self.told, PIECE)?;
         self.told = last;
@@ -74,10 +81,26 @@ impl Telling {
     }
 }
 
-/// Returns a translator for all records, from the first that was not pruned.
-pub(super) fn event_translator(reader: &Reader) -> Result<EventTranslator, StoreError> {
+/// Passes every recorded call at a path to `tell`, oldest first: its public line, and the call.
+pub fn calls(path: &Path, tell: &mut dyn FnMut(&EventLine, &HostCall)) -> Result<(), LaunchError> {
+    let reader = reader(path)?;
+    let mut translator = event_translator(&reader)?;
+    for record in reader.all(0) {
+        let record = record?;
+        let lines = translator.translate(&record.event, record.line, record.time_ms);
+        if let Event::HostCalled { call, .. } = &record.event {
+            for line in &lines {
+                tell(line, call);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns a translator for all records from the first that was not pruned.
+fn event_translator(reader: &Reader) -> Result<EventTranslator, StoreError> {
     let beginning = reader.beginning()?;
-    // What is left before the newest gap begins where the run does.
+    // Events that remain before the newest gap begin where the run does.
     let step = if beginning.from == beginning.dropped {
         beginning.env.step
     } else {

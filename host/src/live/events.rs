@@ -1,4 +1,5 @@
-//! A stream of public events, read from what is recorded: whoever is slow misses nothing and holds nobody up.
+//! A stream of public events, read from the records. A slow reader misses nothing and delays
+//! nobody.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,7 +15,7 @@ use crate::store::StoreError;
 /// The public events of an environment, oldest first, then as they happen.
 pub struct Events {
     telling: Telling,
-    /// At most a piece of what is recorded.
+    /// Lines that were read from the records and not returned yet.
     ready: VecDeque<EventLine>,
     newest: watch::Receiver<u64>,
     /// The number of the last line that was read.
@@ -39,24 +40,24 @@ impl Events {
         })
     }
 
-    /// The next event; waits for it. None once the environment is dropped, or an error has ended it: one that has stopped
-    /// may be started again.
+    /// Waits for the next event. Returns `None` once the environment was dropped or an error has
+    /// ended it, but not when it has stopped, since it may be started again.
     pub async fn next(&mut self) -> Result<Option<EventLine>, StoreError> {
         loop {
             if let Some(line) = self.next_now()? {
-                // Who catches up holds nobody else up.
+                // Yields to other tasks while many events are available.
                 tokio::task::consume_budget().await;
                 return Ok(Some(line));
             }
             let read = self.read;
             if self.newest.wait_for(|newest| *newest > read).await.is_err() {
-                // What was recorded last may have come between the two looks.
+                // The last records may have been written after `next_now` looked.
                 return self.next_now();
             }
         }
     }
 
-    /// The next event, if it has happened already.
+    /// Returns the next event if it has happened already.
     pub fn next_now(&mut self) -> Result<Option<EventLine>, StoreError> {
         while self.ready.is_empty() {
             let Some(lines) = self.telling.more()? else {
@@ -69,7 +70,7 @@ impl Events {
         Ok(line)
     }
 
-    /// The same as a stream.
+    /// Converts the events to a `Stream`.
     pub fn into_stream(self) -> impl Stream<Item = Result<EventLine, StoreError>> {
         stream::unfold(self, |mut events| async {
             events.next().await.transpose().map(|line| (line, events))

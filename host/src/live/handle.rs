@@ -1,4 +1,4 @@
-//! What speaks to an environment, from any task and thread.
+//! A handle to an environment, usable from any task or thread.
 
 use std::fmt;
 
@@ -11,15 +11,15 @@ use tokio::sync::watch;
 use super::{Answered, Given, LiveError, Sent};
 use crate::driver::{Motion, Orders};
 
-/// Speaks to a `LiveEnvironment` while that runs, from any task and thread. It is cheap to clone, borrows nothing, and
-/// serves on when the environment is stopped and started again.
+/// A handle to a `LiveEnvironment` while it runs, usable from any task or thread. It is cheap to
+/// clone, borrows nothing, and stays valid when the environment is stopped and started again.
 #[derive(Clone)]
 pub struct Handle {
     reins: watch::Receiver<Option<Reins>>,
     motion: watch::Receiver<Motion>,
 }
 
-/// How a run is spoken to.
+/// How to reach a run.
 #[derive(Clone)]
 pub(super) struct Reins {
     pub(super) orders: Orders,
@@ -42,16 +42,19 @@ impl Handle {
             .ok_or(LiveError::State("does not run; start it first"))
     }
 
-    /// Publishes a message from outside and says where it went. Its id is given by the environment; where it names no
-    /// recipient, everyone who watches its label gets it. Where its `meta` holds an `idempotency_key`, and a message from
-    /// outside has come under that already, it is not published again. It is recorded with the sender that it names: one
-    /// that comes from a stranger is to be looked at before. It is durable when this returns.
+    /// Publishes a message from outside and returns its recipients. The environment assigns its id.
+    /// If the message names no recipients, every role that watches its label receives it. If its
+    /// `meta` contains an `idempotency_key` under which a message from outside was published
+    /// before, it is not published again. The sender is recorded as given: check it first if the
+    /// message comes from somebody you do not trust. The message is durable when the future
+    /// completes.
     pub fn send(&self, message: Message) -> BoxFuture<'static, Result<Sent, LiveError>> {
         let orders = self.orders();
         Box::pin(async move { Ok(orders?.send(message).await?) })
     }
 
-    /// Publishes what a user says, under a label: everyone who watches that gets it. Like `send` otherwise.
+    /// Publishes a text of a user under a label. Every role that watches the label receives it.
+    /// Otherwise like `send`.
     pub fn say(
         &self,
         label: &str,
@@ -60,8 +63,9 @@ impl Handle {
         self.send(Message::of_user("".into(), text.into(), label.into()))
     }
 
-    /// Answers what people were asked: all of it, or nothing. It is durable when this returns, and whoever asked goes on
-    /// at once. What is open is told by `request-opened` events, and is in the `state`.
+    /// Answers open requests: all of them, or none. The answers are durable when the future
+    /// completes, and the roles that asked continue immediately. Open requests are announced by
+    /// `request-opened` events and are part of the `state`.
     pub fn answer(
         &self,
         given: Vec<Given>,
@@ -70,36 +74,39 @@ impl Handle {
         Box::pin(async move { Ok(orders?.answer(given).await??) })
     }
 
-    /// How the environment stands now: a copy of the team and all of its state, with every message. What is in there is
-    /// durable. It takes as long as copying a pointer for each message does.
+    /// Returns a copy of the team and its current state, with every message. Everything in it is
+    /// durable. Copying takes time proportional to the number of messages, but does not copy their
+    /// contents.
     pub fn state(&self) -> BoxFuture<'static, Result<Box<Stepper>, LiveError>> {
         let orders = self.orders();
         Box::pin(async move { Ok(orders?.look().await?) })
     }
 
-    /// Writes `team.json` as the environment stands now. Nothing depends on it for durability: that is for people, other
-    /// programs, and for moving a team.
+    /// Writes the current state to `team.json`. This is not needed for durability; the file is for
+    /// people and other programs, and for moving a team.
     pub fn save(&self) -> BoxFuture<'static, Result<(), LiveError>> {
         let orders = self.orders();
         Box::pin(async move { Ok(orders?.save().await??) })
     }
 
-    /// Lets it stop as soon as it can; `LiveEnvironment::ended` waits for that, and so does `idle`.
+    /// Requests a stop as soon as possible. `LiveEnvironment::ended` waits for it, and so does
+    /// `idle`.
     pub fn stop(&self) {
         if let Some(reins) = &*self.reins.borrow() {
             reins.stop.send_replace(true);
         }
     }
 
-    /// Whether it is at rest; see `idle`.
+    /// Returns whether the environment is idle; see `idle`.
     pub fn is_idle(&self) -> bool {
-        // A driver that is gone, with its runtime, rests for good.
+        // If the driver was dropped together with its runtime, the environment stays idle.
         *self.motion.borrow() != Motion::Busy || self.motion.has_changed().is_err()
     }
 
-    /// Waits until it is at rest: nothing is left to do that needs nobody, or it does not run. Says how: `Done` where all
-    /// mail is handled, `Waiting` where somebody is asked, `Failed` and so on as a run ends. None where it was not started
-    /// yet, or an error or the end of its runtime ended it. It may be stopped meanwhile.
+    /// Waits until the environment is idle: nothing can be done without input from outside, or it
+    /// does not run. Returns `Done` if all mail is handled, `Waiting` if a request is open, and
+    /// `Failed` and so on if the run has ended. Returns `None` if it was not started yet, or was
+    /// ended by an error or the end of its runtime. Stopping it also ends the wait.
     pub fn idle(&self) -> BoxFuture<'static, Option<Status>> {
         let mut motion = self.motion.clone();
         Box::pin(async move {

@@ -1,7 +1,8 @@
-//! The thread that an environment runs on.
+//! The thread on which an environment runs.
 //!
-//! The driver waits for the disk at each step. On a thread of the runtime it would have to give up its turn for that,
-//! and as many teams would sync at once as there are such threads; here the disk gets the syncs of all of them together.
+//! The driver waits for the disk at each step. Waiting on a thread of the runtime would block that
+//! thread, so the number of concurrent syncs would be limited by the number of such threads. With
+//! one thread for each environment, the disk receives the syncs of all of them together.
 
 use std::thread;
 
@@ -12,7 +13,7 @@ use super::LiveError;
 use crate::driver::{DriverError, Stop};
 use crate::launch::Run;
 
-/// A run that has come to its end. One that an error ended is gone, and lets go of its storage.
+/// The outcome of a run. A run that an error ended is dropped and releases its storage.
 type End = Result<Box<Run>, DriverError>;
 
 /// A run on its thread.
@@ -20,18 +21,18 @@ pub(super) struct Running {
     end: oneshot::Receiver<End>,
 }
 
-/// The runtime that an environment needs: timers, calls and actions that run in parallel are there.
+/// Returns the current runtime, which provides timers and executes calls and actions in parallel.
 pub(super) fn runtime() -> Result<Handle, LiveError> {
     Handle::try_current().map_err(|_| LiveError::Runtime)
 }
 
 impl Running {
-    /// Begins to run, until it is told to stop or ends by itself.
+    /// Starts a run, which goes on until it is stopped or ends by itself.
     pub(super) fn begin(runtime: Handle, run: Box<Run>, stopped: Stop) -> Result<Self, LiveError> {
         let (tell, end) = oneshot::channel();
         let begin = move || {
             if let Some(end) = to_its_end(&runtime, run, stopped) {
-                // Nobody may be left who wants to know.
+                // The environment may have been dropped, so nobody receives this.
                 let _ = tell.send(end);
             }
         };
@@ -42,7 +43,7 @@ impl Running {
         Ok(Self { end })
     }
 
-    /// Waits until it has come to its end.
+    /// Waits until the run has ended.
     pub(super) async fn ended(&mut self) -> Result<End, LiveError> {
         let torn = |_| {
             LiveError::Thread("its thread was torn down, with the runtime or by a panic".into())
@@ -51,10 +52,12 @@ impl Running {
     }
 }
 
-/// Runs a team. None where the runtime ends before it. A timer that is begun after that panics instead, and so ends this
-/// thread: which of the two it is depends on what the team was just about to do.
+/// Runs a team. Returns `None` if the runtime is shut down first. If the team starts a timer after
+/// that, tokio panics instead, which ends this thread. Which of the two happens depends on what the
+/// team is doing.
 fn to_its_end(runtime: &Handle, mut run: Box<Run>, mut stopped: Stop) -> Option<End> {
-    // Nothing that the driver waits for would say that the runtime is gone; a task that is dropped with it does.
+    // Nothing that the driver waits for fails when the runtime is shut down. This task is dropped
+    // then, which closes the channel.
     let (lives, gone) = oneshot::channel::<()>();
     let canary = runtime.spawn(async move {
         let _lives = lives;

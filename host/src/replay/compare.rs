@@ -1,4 +1,4 @@
-//! What was recorded of an attempt, beside what it does now.
+//! Compares what was recorded of an attempt with what it does now.
 
 use strata_core::environment::scope::Write;
 use strata_core::event::{Event, Finished, HostCall};
@@ -8,32 +8,32 @@ use strata_core::message::Draft;
 use super::Place;
 use crate::driver::{Again, Recorded};
 
-/// How much of a text is shown around where two of them part.
+/// The number of characters that are displayed of each text around their first difference.
 const SHOWN_CHARS: usize = 160;
-/// How much of that lies before.
+/// The number of these characters before the difference.
 const BEFORE_CHARS: usize = 40;
 
-/// An attempt did something else.
+/// A difference between an attempt and its record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// Which.
+    /// The attempt.
     pub place: Place,
     /// What differs.
     pub what: String,
     /// What is recorded.
     pub recorded: String,
-    /// What it is now.
+    /// What was found now.
     pub found: String,
 }
 
-/// What differs, what is recorded, and what it is now.
+/// What differs, the recorded value, and the present one.
 type Parted = (String, String, String);
 
-/// Compares the recorded end of an attempt with how it ended now. Of the recorded calls `rest` has those that it
-/// did not make.
+/// Compares the recorded end of an attempt with its present end. `rest` contains the recorded calls
+/// that it did not make.
 pub(super) fn compare(recorded: &Event, again: &Again, rest: &Recorded) -> Option<Parted> {
     let unmade = &rest.calls;
-    // The end of one that strayed or asked follows from its calls.
+    // If it diverged or asked a person, its end follows from its calls.
     let ended = match (recorded, again) {
         (Event::CallSuspended { .. }, Again::Strayed { .. }) => None,
         (Event::RequestOpened { request, .. }, Again::Asked { call, question }) => {
@@ -86,7 +86,7 @@ fn call(call: &HostCall) -> String {
     )
 }
 
-/// Two attempts that do not even end alike.
+/// Returns the difference between two attempts that ended in different ways.
 fn ends(recorded: &Event, again: &Again) -> Parted {
     let now = match again {
         Again::Ended(event, _) => end(event),
@@ -145,7 +145,7 @@ fn finished(one: &Finished, other: &Finished) -> Option<Parted> {
     }
 }
 
-/// The text where that differs, else all of it.
+/// Compares the contents of two messages or, if they are equal, the whole messages.
 fn drafts(what: &str, one: &Draft, other: &Draft) -> Parted {
     match one.content == other.content {
         false => part(what, &one.content, &other.content),
@@ -172,7 +172,7 @@ fn written(one: &[Write], other: &[Write]) -> Option<Parted> {
     Some(part(&what, &or_none(one.get(at)), &or_none(other.get(at))))
 }
 
-/// What two attempts left at paths. What they found there is not of their doing.
+/// Compares the contents that two attempts left at paths. What they found there does not count.
 fn changed(one: &[FileChange], other: &[FileChange]) -> Option<Parted> {
     let left = |changes: &[FileChange]| -> Vec<(String, Content)> {
         changes
@@ -199,7 +199,7 @@ fn shown<T: std::fmt::Debug + ?Sized>(it: &T) -> String {
     format!("{it:?}")
 }
 
-/// Shows where two texts part.
+/// Returns a difference with the parts of two texts around their first difference.
 fn part(what: &str, one: &str, other: &str) -> Parted {
     let same = one
         .chars()

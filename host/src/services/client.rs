@@ -1,13 +1,35 @@
-//! What all HTTP clients of the host have in common: they say who they are, and follow, repeat and tell nothing by
-//! themselves. Where each may go and how long it may take is its service's.
+//! The parts that all HTTP clients of the host share: a common configuration, and the delays
+//! between retries. By default, a client neither follows redirects nor retries nor sends a referer.
+//! Each service determines where its client may connect and how long that may take.
+//!
+//! Delays double without jitter, so that they can be predicted from the log. A `Retry-After` date
+//! is relative to the response's own `Date`. The clock of this machine is read only if that is
+//! missing.
 
 use std::error::Error;
+use std::time::Duration;
 
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::fmt::rfc2822::DateTimeParser;
+use jiff::tz::TimeZone;
+use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
 use reqwest::{Client, ClientBuilder, redirect};
 
-/// A client in the making.
+/// The delay before the first retry.
+pub(super) const FIRST: Duration = Duration::from_millis(500);
+/// The maximum delay that is chosen here.
+const LONGEST: Duration = Duration::from_secs(30);
+/// The maximum delay that a server can request. An action that waited longer would exceed its own
+/// time limit.
+const LONGEST_ASKED: Duration = Duration::from_secs(60);
+/// The header for the delay in milliseconds, which some endpoints of models send in addition to
+/// `Retry-After`.
+const RETRY_AFTER_MS: &str = "retry-after-ms";
+
+/// Returns a builder with the common configuration.
 pub(crate) fn builder() -> ClientBuilder {
-    // Refused when there is a provider already, which is then as good: TLS is set up once for the process.
+    // This fails if the process has a default TLS provider already, which is then used.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Client::builder()
         .user_agent(concat!("strata-host/", env!("CARGO_PKG_VERSION")))
@@ -16,7 +38,7 @@ pub(crate) fn builder() -> ClientBuilder {
         .referer(false)
 }
 
-/// An error with its causes, which the HTTP library keeps apart.
+/// Returns the text of an error followed by those of its causes.
 pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -25,4 +47,60 @@ pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
         cause = error.source();
     }
     text
+}
+
+/// Returns the delay after a number of retries, where `first` is the first delay.
+pub(super) fn doubled(first: Duration, retries: u32) -> Duration {
+    first
+        .saturating_mul(2_u32.saturating_pow(retries))
+        .min(LONGEST)
+}
+
+/// Returns the delay that a server requests, limited to the maximum.
+pub(super) fn asked(headers: &HeaderMap) -> Option<Duration> {
+    let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
+    if let Some(wait) = text(RETRY_AFTER_MS).and_then(|asked| seconds(asked, 1000.0)) {
+        return Some(wait);
+    }
+    let asked = text(RETRY_AFTER.as_str())?;
+    if let Some(wait) = seconds(asked, 1.0) {
+        return Some(wait);
+    }
+    let then = timestamp(asked)?;
+    let now = text(DATE.as_str())
+        .and_then(timestamp)
+        .unwrap_or_else(Timestamp::now);
+    // A date in the past means no delay.
+    Some(
+        Duration::try_from(then.duration_since(now))
+            .unwrap_or_default()
+            .min(LONGEST_ASKED),
+    )
+}
+
+/// Parses a number of units, `units` of which are a second.
+fn seconds(text: &str, units: f64) -> Option<Duration> {
+    let seconds = text.parse::<f64>().ok()? / units;
+    (seconds >= 0.0).then(|| {
+        Duration::try_from_secs_f64(seconds)
+            .unwrap_or(LONGEST_ASKED)
+            .min(LONGEST_ASKED)
+    })
+}
+
+/// Parses an HTTP date, in the current or one of the two obsolete formats.
+fn timestamp(text: &str) -> Option<Timestamp> {
+    let obsolete = |format: &str| {
+        Some(
+            DateTime::strptime(format, text)
+                .ok()?
+                .to_zoned(TimeZone::UTC)
+                .ok()?
+                .timestamp(),
+        )
+    };
+    let current = DateTimeParser::new().parse_timestamp(text).ok();
+    current
+        .or_else(|| obsolete("%A, %d-%b-%y %H:%M:%S GMT"))
+        .or_else(|| obsolete("%a %b %e %H:%M:%S %Y"))
 }

@@ -1,23 +1,25 @@
-//! Addresses of services, as operators write them: which will do. What guests may call is decided in `plugin::http`.
+//! Validates the addresses of services that operators write. What guests may call is decided in
+//! `plugin::http`.
 
 use reqwest::Url;
 
-/// What a service is for.
+/// The purpose of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Service {
     /// A language model.
     Models,
-    /// Messages for names outside of a team.
+    /// Messages for recipients outside of a team.
     Messages,
 }
 
-/// The one thing that endpoints of models want in a query. Others put keys there, which are never written down.
+/// The only query parameter that endpoints of models require. Other parameters may be keys, which
+/// must not be written down.
 const VERSION: &str = "api-version";
 
-/// Why an address will not do.
+/// The reason why an address cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unfit {
-    /// The address, without what may be secret in it.
+    /// The address, without the parts that may be secret.
     pub(crate) shown: String,
     /// What is wrong with it.
     pub(crate) problem: String,
@@ -25,7 +27,8 @@ pub(crate) struct Unfit {
     pub(crate) hint: &'static str,
 }
 
-/// Reads an address: `http` or `https`, with nothing in it that may be secret.
+/// Parses an address. It has to be `http` or `https` and must not contain anything that may be
+/// secret.
 pub(crate) fn read(text: &str, service: Service) -> Result<Url, Unfit> {
     let unfit = |problem: &str, hint| Unfit {
         shown: without_secrets(text),
@@ -70,10 +73,11 @@ pub(crate) fn read(text: &str, service: Service) -> Result<Url, Unfit> {
     }
 }
 
-/// Where completions are, below a base address.
+/// The path of the completions below a base address.
 const COMPLETIONS: [&str; 2] = ["chat", "completions"];
 
-/// Returns the address of the completions below a base address, or the address itself if it is that of completions.
+/// Returns the address of the completions below a base address, or the address itself if it is that
+/// of completions.
 pub(crate) fn completions(base_url: &str) -> Result<Url, Unfit> {
     let mut url = read(base_url, Service::Models)?;
     let path: Vec<String> = url
@@ -96,14 +100,15 @@ pub(crate) fn completions(base_url: &str) -> Result<Url, Unfit> {
     Ok(url)
 }
 
-/// Whether a key can be sent there: over TLS, or to a machine that is named by its address, as guests' secrets.
+/// Returns whether a key can be sent to an address: over TLS, or to a host that is named by its IP
+/// address or is this machine. The same rule applies to guests' secrets.
 pub(crate) fn takes_keys(url: &Url) -> bool {
     url.scheme() == "https"
         || !matches!(url.host(), Some(url::Host::Domain(name)) if name != "localhost")
 }
 
-/// An address for people, as far as it can be told. Where the credentials of one that is wrong end nobody knows: at its
-/// last `@`, at worst, also if that looks like a part of the query.
+/// Returns an address without the parts that may be secret, for display. If the address is
+/// malformed, its credentials may extend to the last `@`, even if that appears to be in the query.
 pub(crate) fn without_secrets(text: &str) -> String {
     let (place, query) = text.split_at(text.find(['?', '#']).unwrap_or(text.len()));
     let scheme = || {

@@ -1,7 +1,9 @@
-//! The environment outside of a team: where messages go whose recipients stand for nobody in it, and where messages
-//! come from. One JSON message a line over a program's standard streams, or one POST each.
+//! The environment outside of a team: it receives the messages whose recipients are no roles of the
+//! team, and messages can come from it. It is a program that reads and writes one JSON message per
+//! line, or a server that receives one POST per message.
 //!
-//! What a message looks like is `store::team_json`'s; that each is handed over once is the driver's care.
+//! `store::team_json` defines the format of a message. The driver ensures that each message is
+//! delivered once.
 
 mod http;
 mod stdio;
@@ -16,28 +18,29 @@ pub use stdio::kill_all;
 
 use crate::children;
 
-/// The bits of a file's mode that let somebody run it.
+/// The mode bits that make a file executable.
 const EXECUTABLE: u32 = 0o111;
 
 /// How the outside is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum External {
-    /// A program that reads messages from its standard input and writes messages to its standard output.
+    /// A program that reads messages from its standard input and writes messages to its standard
+    /// output.
     Stdio {
-        /// The program and its arguments; at least the program.
+        /// The program and its arguments. It contains at least the program.
         command: Vec<String>,
-        /// Where it runs.
+        /// The working directory.
         dir: PathBuf,
     },
-    /// A server that is POSTed each message and answers with a list of messages.
+    /// A server that receives each message in a POST and responds with a list of messages.
     Http {
-        /// Where.
+        /// The address.
         url: Url,
     },
 }
 
 impl External {
-    /// The program, where it is not there to be started.
+    /// Returns the program if it does not exist or is not executable.
     pub fn missing(&self) -> Option<PathBuf> {
         let Self::Stdio { command, dir } = self else {
             return None;
@@ -57,49 +60,51 @@ impl External {
     }
 }
 
-/// A message as text, with what names it.
+/// A message as text, with a key that identifies it.
 #[derive(Clone, Debug)]
 pub struct Letter {
-    /// Its run and its id: the same when it is handed over again after a crash, and no other's.
+    /// Its run and its id. The key is unique and stays the same if the message is delivered again
+    /// after a crash.
     pub key: String,
     /// The message as one line of JSON.
     pub text: String,
 }
 
-/// How often a message is handed over that a server does not take for now.
+/// How often the delivery of a message is retried that a server does not accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tries {
-    /// Some times: somebody waits for the end of the run.
+    /// A limited number of times, because somebody waits for the end of the run.
     Few,
-    /// Until it is taken.
+    /// Until it is accepted.
     Endless,
 }
 
-/// What comes from outside without being asked for.
+/// What the program sends on its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Incoming {
     /// A message, as text.
     Message(String),
-    /// Nothing more comes.
+    /// The program sends nothing more.
     Closed {
-        /// How the other side ended.
+        /// How the program ended.
         how: String,
-        /// Whether it ended as it should.
+        /// Whether it ended as expected.
         well: bool,
     },
 }
 
-/// The way to the outside. It is opened with the first message, if not before.
+/// The connection to the outside. It is opened with the first message at the latest.
 pub struct Bridge {
     external: External,
-    /// Where the team is saved whose outside this is; none once that was taken over from an earlier process.
+    /// The storage directory of the team. `None` once children of an earlier process have been
+    /// waited for.
     storage: Option<PathBuf>,
     program: Option<stdio::Program>,
     client: Option<http::Client>,
 }
 
 impl Bridge {
-    /// A way that is not open yet, of a team that is saved here.
+    /// Creates a connection for a team that is saved in `storage`, without opening it.
     pub fn new(external: External, storage: Option<&Path>) -> Self {
         Self {
             external,
@@ -109,20 +114,21 @@ impl Bridge {
         }
     }
 
-    /// Opens the way before there is anything to hand over, where something may come by itself.
+    /// Opens the connection if the outside may send messages on its own.
     pub fn open(&mut self) -> Result<(), String> {
         if let (External::Stdio { command, dir }, None) = (&self.external, &self.program) {
-            // A process that was killed may have left one that is about to be killed, too.
-            self.storage
-                .take()
-                .iter()
-                .for_each(|storage| children::take_over(storage));
+            // If an earlier process was killed, its program may still be running until the watcher
+            // kills it.
+            if let Some(storage) = self.storage.take() {
+                children::take_over(&storage);
+            }
             self.program = Some(stdio::Program::start(command, dir)?);
         }
         Ok(())
     }
 
-    /// Hands a message over. Gives what came back for it at once, or why it could not be handed over.
+    /// Delivers a message. Returns the messages that are the direct response, or why the delivery
+    /// failed.
     pub fn hand_over(
         &mut self,
         letter: Letter,
@@ -143,26 +149,27 @@ impl Bridge {
         made.unwrap_or_else(|why| Box::pin(async { Err(why) }))
     }
 
-    /// Whether something may come by itself.
+    /// Returns whether the outside may send messages on its own.
     pub fn is_listening(&self) -> bool {
         self.program.is_some()
     }
 
-    /// Whether a message can be handed over now. A program whose input has ended has to end first; then it is started
-    /// again.
+    /// Returns whether a message can be delivered now. A program whose input was closed has to end
+    /// before it is started again.
     pub fn is_open(&self) -> bool {
         self.program.as_ref().is_none_or(stdio::Program::is_open)
     }
 
-    /// Says that there is nothing more to hand over: a program that says nothing for a moment sees the end of its
-    /// input. It may still say something then, and has a while to end.
+    /// Notes that there is nothing more to deliver. If the program writes nothing for a moment, its
+    /// input is closed. It can still write then, and has some time to end.
     pub fn rest(&mut self) {
         if let Some(program) = &mut self.program {
             program.rest();
         }
     }
 
-    /// What comes next by itself. To be asked for while `is_listening`; may be dropped and asked for again.
+    /// Returns the next thing that the program sends on its own. May be called while
+    /// `is_listening`. Cancelling the future loses nothing.
     pub async fn incoming(&mut self) -> Incoming {
         let Some(program) = &mut self.program else {
             return std::future::pending().await;

@@ -1,8 +1,9 @@
-//! HTTP: the vocabulary, and the client behind it.
+//! HTTP: the types of requests and responses, and the client that guests use.
 //!
-//! What is granted is decided in `plugin::http`; which addresses a name may stand for in `address`; the exchange itself
-//! is in `client`, what secrets do on the way in `secret`, the form of a record in `record`. How secrets are found again
-//! is in `services::trace`; whether an exchange is replayed is the driver's.
+//! `plugin::http` decides what is granted. Here, `address` decides which IP addresses a name may
+//! resolve to, `client` performs exchanges, `secret` inserts and removes secrets, and `record`
+//! defines the format of records. `services::trace` finds secrets in responses. The driver decides
+//! whether an exchange is replayed.
 
 mod address;
 mod client;
@@ -14,18 +15,19 @@ pub use record::operators;
 
 use reqwest::Url;
 
-/// The largest body that is sent or taken. A record of an exchange holds the response whole, and a run holds its
-/// records in memory.
+/// The maximum size of a body in bytes, in both directions. A record of an exchange contains the
+/// whole response, and a run keeps its records in memory.
 pub const BODY_BYTES: usize = 8 << 20;
-/// All headers of a request or a response together: more than servers take.
+/// The maximum size of all headers of a request or a response in bytes. It is more than servers
+/// accept.
 pub const HEADERS_BYTES: usize = 64 << 10;
-/// The longest address; servers take less.
+/// The maximum length of an address in bytes. Servers accept less.
 pub const URL_BYTES: usize = 8 << 10;
-/// How long an exchange may take where the request says nothing.
+/// The timeout of an exchange in milliseconds if the request sets none.
 pub const TIMEOUT_MS: u32 = 30_000;
-/// How long it may take at most.
+/// The maximum timeout of an exchange in milliseconds.
 pub const MAX_TIMEOUT_MS: u32 = 600_000;
-/// The header by which servers know a repeated request.
+/// The header by which servers recognize a repeated request.
 pub const KEY_HEADER: &str = "idempotency-key";
 
 /// A header.
@@ -37,41 +39,41 @@ pub struct Header {
     pub value: String,
 }
 
-/// What is asked for.
+/// A request of a guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The method, in upper case.
     pub method: String,
     /// The address.
     pub url: Url,
-    /// The headers, without that of the key.
+    /// The headers, without the idempotency key.
     pub headers: Vec<Header>,
     /// The body.
     pub body: Option<Vec<u8>>,
-    /// Secrets to put in, by name.
+    /// The names of the secrets to insert.
     pub secrets: Vec<String>,
-    /// By what the other side knows a repetition.
+    /// The idempotency key.
     pub key: Option<String>,
-    /// How long the exchange may take.
+    /// The timeout of the exchange in milliseconds.
     pub timeout_ms: Option<u32>,
 }
 
 impl Request {
-    /// Whether it may change something.
+    /// Returns whether the request may change something.
     pub fn is_write(&self) -> bool {
         !matches!(self.method.as_str(), "GET" | "HEAD")
     }
 
-    /// What it is, for people: without query, headers and body.
+    /// Describes the request for display: its method and its address without the query.
     pub fn told(&self) -> String {
         format!("{} {}", self.method, crate::plugin::http::shown(&self.url))
     }
 }
 
-/// What came back.
+/// The response to a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Response {
-    /// The status; 0 for a write that the operator chose to skip.
+    /// The status. It is 0 for a write that the operator chose to skip.
     pub status: u16,
     /// The headers.
     pub headers: Vec<Header>,

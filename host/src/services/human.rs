@@ -1,5 +1,5 @@
-//! People: what can be asked of them, and what counts as an answer. Asking costs nothing and touches nothing; how a
-//! call waits for its answer is the core's `stepper::people`, how a person is shown a question the command line's.
+//! Requests to people: validates requests and answers. The core's `stepper::people` handles how a
+//! call waits for its answer, and the command line how a request is displayed.
 
 use serde::Serialize;
 use strata_core::id::{RequestId, hex};
@@ -9,38 +9,38 @@ use strata_core::request::Request;
 use crate::plugin::Schema;
 use crate::sha256::sha256;
 
-/// Bytes of a question with its schema, choices and default. More is not read by anybody, and every attempt's record
-/// holds it.
+/// The maximum size of a request in bytes, including its schema, choices and default. More would
+/// not be read, and every attempt's record contains it.
 const QUESTION_BYTES: usize = 64 << 10;
-/// Choices of a question; nobody looks through more.
+/// The maximum number of choices.
 const CHOICES: usize = 100;
-/// Bytes of an answer. It is recorded, and served to every further attempt.
+/// The maximum size of an answer in bytes. It is recorded, and served to every further attempt.
 const ANSWER_BYTES: usize = 1 << 20;
-/// How much of a wrong answer is shown.
+/// The maximum number of characters of an invalid answer that are quoted.
 const SHOWN_CHARS: usize = 60;
 
-/// What an action wants to know from a person.
+/// A question that an action asks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Question {
     /// The question.
     pub text: String,
-    /// The JSON Schema that the answer must follow.
+    /// The JSON Schema that the answer has to follow.
     pub schema: Option<String>,
-    /// The texts one of which must be the answer; empty where any will do.
+    /// The allowed answers. If empty, any text is allowed.
     pub choices: Vec<String>,
-    /// How long there is for an answer.
+    /// How long an answer is waited for, in seconds.
     pub expires_s: Option<u32>,
-    /// The answer that is taken when the time is over.
+    /// The answer that is used after that time.
     pub default: Option<String>,
 }
 
-/// Why something is no question, or no answer.
+/// The reason why a question or an answer is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Refusal(String);
 
 impl Question {
-    /// Refuses what nobody could answer.
+    /// Fails if nobody could answer the question.
     pub fn check(&self) -> Result<(), Refusal> {
         let parts = [&self.schema, &self.default]
             .into_iter()
@@ -59,7 +59,7 @@ impl Question {
                 "the question has {count} choices; at most {CHOICES} are shown"
             ));
         }
-        // When and by which name it is asked makes no difference.
+        // The time and the id do not matter for this check.
         let request = self.request(RequestId::from(""), 0)?;
         let schema = compile(&request)?;
         if let (Some(schema), Some(text)) = (&schema, &request.schema) {
@@ -78,7 +78,7 @@ impl Question {
         }
     }
 
-    /// Makes a request of a question that was checked, from a time in milliseconds since 1970.
+    /// Creates the request for a question that was checked. `now_ms` is in milliseconds since 1970.
     pub fn request(&self, id: RequestId, now_ms: i64) -> Result<Request, Refusal> {
         let json = |what: &str, text: &Option<String>| match text {
             Some(text) => Json::parse(text)
@@ -99,14 +99,15 @@ impl Question {
         })
     }
 
-    /// Tells it from other questions; the same whenever it is asked.
+    /// Returns the digest that identifies the question. It does not depend on when the question is
+    /// asked.
     pub fn digest(&self) -> String {
         let text = serde_json::to_string(self).unwrap_or_default();
         hex(&sha256(text))
     }
 }
 
-/// Reads what a person wrote: a JSON document, or a text as it is where a text answers the question.
+/// Parses an answer: a JSON document, or bare text if the question accepts a string.
 pub fn read(request: &Request, text: &str) -> Result<Json, Refusal> {
     if text.len() > ANSWER_BYTES {
         return refuse(format!(
@@ -122,7 +123,7 @@ pub fn read(request: &Request, text: &str) -> Result<Json, Refusal> {
     let as_text = || Json::from(serde_json::Value::from(text.trim()));
     match Json::parse(text) {
         Ok(value) => check(&value).map(|()| value).or_else(|why| {
-            // A number or a word of JSON's may be meant as a text.
+            // A number or a literal such as `true` may be meant as a string.
             let bare = !begins_as_json(text);
             if bare && check(&as_text()).is_ok() {
                 Ok(as_text())
@@ -135,14 +136,14 @@ pub fn read(request: &Request, text: &str) -> Result<Json, Refusal> {
     }
 }
 
-/// Returns whether a text is surely meant to be JSON, and no bare word.
+/// Returns whether a text begins like a JSON object, array or string, and so cannot be a bare word.
 pub(crate) fn begins_as_json(text: &str) -> bool {
     text.trim_start_matches(['\u{feff}', ' '])
         .trim_start()
         .starts_with(['{', '[', '"'])
 }
 
-/// Says why a value does not answer a request.
+/// Checks whether a value answers a request.
 fn fits(request: &Request, schema: Option<&Schema>, value: &Json) -> Result<(), Refusal> {
     let value = value.value();
     if !request.choices.is_empty()
@@ -178,7 +179,7 @@ fn compile(request: &Request) -> Result<Option<Schema>, Refusal> {
     schema.map_err(|why| Refusal(format!("its schema cannot be used: {why}")))
 }
 
-/// The start of a text that may be of any length.
+/// Returns the beginning of a text, for display.
 fn shown(text: &str) -> String {
     match text.char_indices().nth(SHOWN_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -331,42 +332,46 @@ mod tests {
         check("", &[], &"x".repeat(ANSWER_BYTES + 1), Err("at most"));
     }
 
+    fn check_refused(question: Question, part: &str) {
+        let why = asked(&question).unwrap_err();
+        assert!(why.contains(part), "{why}");
+    }
+
+    fn some(text: &str) -> Option<String> {
+        Some(text.to_owned())
+    }
+
     #[test]
-    fn what_nobody_could_answer_is_not_asked() {
-        let check = |question: Question, part: &str| {
-            let why = asked(&question).unwrap_err();
-            assert!(why.contains(part), "{why}");
-        };
-        let some = |text: &str| Some(text.to_owned());
-        check(
+    fn what_is_no_question_is_not_asked() {
+        check_refused(
             Question {
                 text: "x".repeat(QUESTION_BYTES + 1),
                 ..question()
             },
             "at most 65536 are asked",
         );
-        check(
+        check_refused(
             Question {
                 choices: vec!["x".into(); CHOICES + 1],
                 ..question()
             },
             "at most 100 are shown",
         );
-        check(
+        check_refused(
             Question {
                 schema: some("{"),
                 ..question()
             },
             "the schema is not a JSON document",
         );
-        check(
+        check_refused(
             Question {
                 schema: some(r#"{"type":"sand"}"#),
                 ..question()
             },
             "its schema cannot be used",
         );
-        check(
+        check_refused(
             Question {
                 default: some("nine"),
                 ..question()
@@ -374,7 +379,7 @@ mod tests {
             "the default is not a JSON document",
         );
         let (schema, default) = (some(r#"{"type":"integer"}"#), some("\"nine\""));
-        check(
+        check_refused(
             Question {
                 schema,
                 default,
@@ -382,8 +387,12 @@ mod tests {
             },
             "the default is not a valid answer",
         );
+    }
+
+    #[test]
+    fn what_nobody_could_answer_is_not_asked() {
         for schema in IMPOSSIBLE {
-            check(
+            check_refused(
                 Question {
                     schema: some(schema),
                     ..question()
@@ -392,7 +401,7 @@ mod tests {
             );
         }
         let (choices, schema) = (vec!["a".into(), "b".into()], some(r#"{"type":"integer"}"#));
-        check(
+        check_refused(
             Question {
                 choices,
                 schema,
@@ -404,7 +413,7 @@ mod tests {
             .map(|n| format!(r#"{{"pattern":"\\p{{L}}{{150}}{n}"}}"#))
             .collect();
         let schema = Some(format!(r#"{{"anyOf":[{}]}}"#, many.join(",")));
-        check(
+        check_refused(
             Question {
                 schema,
                 ..question()
@@ -412,7 +421,7 @@ mod tests {
             "its schema cannot be used: it has more than 64 patterns",
         );
         let back = some(r#"{"items":{"pattern":"^(?=(a|a)*$)(a|a)*(?!c)b$"}}"#);
-        check(
+        check_refused(
             Question {
                 schema: back,
                 default: some("[\"aaaa\"]"),
@@ -420,7 +429,7 @@ mod tests {
             },
             "looks around or back",
         );
-        check(
+        check_refused(
             Question {
                 choices: vec!["a".into()],
                 default: some("\"b\""),

@@ -1,7 +1,7 @@
-//! Language models: the vocabulary, and the providers behind it.
+//! Language models: the types of requests and replies, and the providers that answer them.
 //!
-//! What a call may cost, whether an action may make it and whether it is replayed is decided by the driver; the
-//! parsing of `[llm]` is the manifest's.
+//! The driver decides what a call may cost, whether an action may make it, and whether it is
+//! replayed. The manifest parses `[llm]`.
 
 pub mod config;
 mod hearing;
@@ -16,40 +16,42 @@ mod surrogate;
 pub mod think;
 mod thinking;
 mod tokens;
-mod unanswered;
 
 pub use hearing::{Audience, Departure, Heard, Hearing, Listener};
 pub use models::{Completed, Failed, Models};
 pub(crate) use record::BEGINNING as RECORD_BEGINNING;
 pub use strata_core::host_call::Finish;
 pub use tokens::Tokens;
-use unanswered::Unanswered;
 
 use serde::{Deserialize, Serialize};
 
-/// What is asked of a model. The order of fields is part of how recorded calls are matched.
+use crate::gateway::HostError;
+use tokens::Used;
+
+/// A request to a model. The order of the fields matters: recorded calls are matched by the
+/// serialized request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Request {
-    /// The model; none takes the team's.
+    /// The model. `None` selects the team's model.
     pub model: Option<String>,
-    /// The conversation, oldest turn first.
+    /// The conversation, oldest message first.
     pub messages: Vec<Turn>,
-    /// Tools the model may ask for.
+    /// The tools that the model may call.
     pub tools: Vec<Tool>,
-    /// JSON Schema text that the reply shall follow.
+    /// JSON Schema text that the reply has to follow.
     pub output_schema: Option<String>,
     /// Sampling temperature.
     pub temperature: Option<f64>,
-    /// Upper bound of output tokens.
+    /// The maximum number of output tokens.
     pub max_tokens: Option<u32>,
-    /// Texts that end the reply.
+    /// Texts at which the model stops writing.
     pub stop: Vec<String>,
-    /// A seed.
+    /// A seed for sampling.
     pub seed: Option<u32>,
 }
 
 impl Request {
-    /// Of the team's model, with nothing but the conversation.
+    /// Returns a request to the team's model that contains only the conversation.
     pub fn new(messages: Vec<Turn>) -> Self {
         Self {
             model: None,
@@ -63,7 +65,7 @@ impl Request {
         }
     }
 
-    /// All texts that the model is given, and that are paid for.
+    /// Returns all texts that the model receives, which are the texts that are paid for.
     fn texts(&self) -> impl Iterator<Item = &str> {
         let calls = self.messages.iter().flat_map(|turn| &turn.tool_calls);
         let calls = calls.flat_map(|call| [call.name.as_str(), call.arguments.as_str()]);
@@ -78,20 +80,20 @@ impl Request {
             .chain(self.output_schema.as_deref())
     }
 
-    /// A stand-in for the id that a tool call of the reply lacks. The conversation grows with every turn, so no two
-    /// calls of it share one.
+    /// Returns an id for a tool call in the reply that has none. It contains the number of
+    /// messages, which grows with every message, so the ids in a conversation are unique.
     fn tool_call_id(&self, index: usize) -> String {
         format!("call-{}-{}", self.messages.len(), index + 1)
     }
 }
 
-/// Who speaks.
+/// The author of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Speaker {
-    /// Instructions above the conversation.
+    /// Instructions that precede the conversation.
     System,
-    /// The one who asks.
+    /// The one who asks the model.
     User,
     /// The model.
     Assistant,
@@ -99,21 +101,21 @@ pub enum Speaker {
     Tool,
 }
 
-/// One turn of a conversation.
+/// A message of a conversation with a model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Turn {
-    /// Who speaks.
+    /// The author.
     pub speaker: Speaker,
     /// The text.
     pub content: String,
-    /// For the assistant: the tool calls it made.
+    /// The tool calls that the model made, if it is the author.
     pub tool_calls: Vec<ToolCall>,
-    /// For a tool: the call this is the result of.
+    /// The call that this is the result of, if a tool is the author.
     pub tool_call_id: Option<String>,
 }
 
 impl Turn {
-    /// A turn of text alone.
+    /// Returns a message that consists of text only.
     pub fn new(speaker: Speaker, content: impl Into<String>) -> Self {
         Self {
             speaker,
@@ -124,58 +126,76 @@ impl Turn {
     }
 }
 
-/// A call of a tool that a model asks for.
+/// A tool call that a model asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// Ties the call to its result.
+    /// An id that connects the call with its result.
     pub id: String,
     /// The tool's name.
     pub name: String,
-    /// JSON text.
+    /// The arguments as JSON text.
     pub arguments: String,
 }
 
-/// A tool that a model may ask for.
+/// A tool that a model may call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tool {
     /// The name.
     pub name: String,
     /// What it does.
     pub description: String,
-    /// JSON Schema text of its arguments.
+    /// JSON Schema text for its arguments.
     pub parameters: String,
 }
 
-/// What a model answered.
+/// The reply of a model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reply {
     /// The text.
     pub text: String,
-    /// JSON text of the structured reply.
+    /// The structured reply as JSON text.
     pub data: Option<String>,
-    /// Tools it wants called.
+    /// The tool calls that it asks for.
     pub tool_calls: Vec<ToolCall>,
     /// The model that answered.
     pub model: String,
-    /// Tokens of the request.
+    /// The number of tokens in the request.
     pub input_tokens: u32,
-    /// Tokens of the reply.
+    /// The number of tokens in the reply.
     pub output_tokens: u32,
-    /// Those of `input_tokens` that came from the provider's cache.
+    /// The part of `input_tokens` that the provider read from its cache.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cached_tokens: u32,
-    /// How it ended.
+    /// Why the reply ended.
     #[serde(default, skip_serializing_if = "is_stop")]
     pub finish: Finish,
 }
 
 impl Reply {
-    /// All tokens that it stands for.
+    /// Returns the tokens of the request and the reply.
     fn tokens(&self) -> Tokens {
         Tokens {
             input: self.input_tokens,
             output: self.output_tokens,
             cached: self.cached_tokens,
+        }
+    }
+}
+
+/// A request without a reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Unanswered {
+    /// Why there is none.
+    error: HostError,
+    /// What it used.
+    used: Used,
+}
+
+impl From<HostError> for Unanswered {
+    fn from(error: HostError) -> Self {
+        Self {
+            error,
+            used: Used::Nothing,
         }
     }
 }

@@ -1,12 +1,12 @@
-//! A server on loopback for tests: it remembers what it was asked, and does what a test wants on each request. What that
-//! can be is said by the tests of each service.
+//! A server on the loopback interface for tests. It records the requests and handles each as the
+//! test specifies. The tests of each service define the possible behaviors.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// A request.
+/// A received request.
 #[derive(Clone, Debug)]
 pub struct Seen {
     /// The request line and the headers.
@@ -15,7 +15,7 @@ pub struct Seen {
     pub body: String,
 }
 
-/// The server. It ends with the process.
+/// The server. It runs until the process ends.
 pub struct Loopback {
     /// Its port.
     pub port: u16,
@@ -23,7 +23,8 @@ pub struct Loopback {
 }
 
 impl Loopback {
-    /// One that answers its first request by the first of `plays`, and so on; the last is repeated.
+    /// Returns a server that handles its first request by the first of `plays`, and so on. The last
+    /// one is repeated.
     pub fn new<P>(plays: Vec<P>, perform: fn(&P, &Seen, &TcpStream) -> io::Result<()>) -> Self
     where
         P: Clone + Send + 'static,
@@ -35,7 +36,7 @@ impl Loopback {
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (plays, log) = (plays.clone(), log.clone());
-                // A client that hangs up early is what some tests are about.
+                // In some tests the client disconnects early, so errors are ignored.
                 thread::spawn(move || {
                     serve(&stream, &log, |number, seen| {
                         perform(&plays[number.min(plays.len() - 1)], seen, &stream)
@@ -47,7 +48,7 @@ impl Loopback {
         Self { port, seen }
     }
 
-    /// What it was asked.
+    /// Returns the requests that it received.
     pub fn seen(&self) -> Vec<Seen> {
         self.seen
             .lock()

@@ -1,44 +1,47 @@
-//! How a secret is found again in what comes back, in the forms in which services repeat what they were sent, and what
-//! stands there instead. Which secrets are looked for in an exchange is its client's.
+//! Finds secrets in what services return, in the encodings in which services repeat what they
+//! received, and replaces them. The client of each exchange determines which secrets to look for.
 //!
-//! The forms: the value itself, any of its characters escaped as in addresses (`%2F` and `%2f`, `+` for a space), JSON
-//! (`\/`, `\u002f`) or HTML (`&amp;`, `&#47;`, `&#x2F;`), base64 in both alphabets, of the value alone and within more, and
-//! hexadecimal digits of one case. Escapes of escapes, other case, and what is cut or broken into lines are not found.
+//! The encodings: the value itself; with any of its characters escaped as in addresses (`%2F` and
+//! `%2f`, `+` for a space), JSON (`\/`, `\u002f`) or HTML (`&amp;`, `&#47;`, `&#x2F;`); base64 with
+//! both alphabets, of the value alone and of a text that contains it; and hexadecimal digits in
+//! upper or lower case. Values that are escaped twice, in other case, truncated or broken into
+//! lines are not found.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 
-/// Shorter values are not looked for: they are no secrets, and hiding them would tear ordinary words apart.
+/// The minimum length of a value in bytes. Shorter values are not secret, and replacing them would
+/// destroy ordinary words.
 const HIDDEN_FROM: usize = 4;
-/// Shorter values are not looked for within more that is in base64: what is left of them between their neighbours may
-/// be there by chance.
+/// The minimum length in bytes for finding a value within a longer base64 text. The characters that
+/// depend only on a shorter value could occur by chance.
 const WITHIN_FROM: usize = 6;
-/// The longest entity with what surrounds it: `&#x10FFFF;`.
+/// The maximum length of an HTML entity: `&#x10FFFF;`.
 const ENTITY_BYTES: usize = 10;
-/// The longest escape of any kind: two halves of a character, `\ud83d\ude00`.
+/// The maximum length of an escape of any kind: a surrogate pair, `\ud83d\ude00`.
 const ESCAPE_BYTES: usize = 12;
 
-/// A secret, as it is found again.
+/// Finds and replaces one secret.
 pub(crate) struct Trace {
     mark: Vec<u8>,
     value: Vec<u8>,
     forms: Vec<Form>,
-    /// The same in lower case, as names of headers are.
+    /// The encodings in lower case, as they occur in names of headers.
     lowered: Vec<Vec<u8>>,
-    /// What the value or one of its forms may begin with.
+    /// The bytes with which the value or an encoding may begin.
     begins: [bool; 256],
 }
 
-/// A way to write a value.
+/// An encoding of a value.
 struct Form {
     text: Vec<u8>,
-    /// Whether the character before it holds bits of the value too.
+    /// Whether the preceding base64 character contains bits of the value, too.
     before: bool,
-    /// Whether the one behind it does.
+    /// Whether the following base64 character contains bits of the value, too.
     after: bool,
 }
 
-/// A value that was found.
+/// An occurrence of a value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Found {
     length: usize,
@@ -46,7 +49,7 @@ struct Found {
 }
 
 impl Trace {
-    /// Of a secret with this value. None for one that is too short.
+    /// Returns a redactor for a secret with this value, or `None` if the value is too short.
     pub(crate) fn of(name: &str, value: &str) -> Option<Self> {
         if value.len() < HIDDEN_FROM {
             return None;
@@ -80,9 +83,9 @@ impl Trace {
             .iter()
             .filter_map(|form| form.text.first())
             .chain(b"%\\&");
-        firsts
-            .chain((value[0] == b' ').then_some(&b'+'))
-            .for_each(|first| begins[usize::from(*first)] = true);
+        for first in firsts.chain((value[0] == b' ').then_some(&b'+')) {
+            begins[usize::from(*first)] = true;
+        }
         Some(Self {
             mark: format!("[secret {name}]").into_bytes(),
             value,
@@ -92,7 +95,7 @@ impl Trace {
         })
     }
 
-    /// Whether the name of a header, which is in lower case, repeats the value.
+    /// Returns whether the name of a header, which is in lower case, contains the value.
     pub(crate) fn is_in_name(&self, name: &str) -> bool {
         let (name, value) = (name.as_bytes(), self.value.to_ascii_lowercase());
         (0..name.len()).any(|at| {
@@ -102,7 +105,7 @@ impl Trace {
         })
     }
 
-    /// The longest form that a text begins with.
+    /// Returns the longest occurrence at the beginning of a text.
     fn at(&self, text: &[u8]) -> Option<Found> {
         if !self.begins[usize::from(*text.first()?)] {
             return None;
@@ -125,7 +128,8 @@ impl Trace {
         self.forms.iter().filter_map(of_form).chain(escaped).max()
     }
 
-    /// Whether what follows a text may decide if it begins with a form, and with which.
+    /// Returns whether more text is needed to decide if the text begins with an occurrence, and
+    /// with which.
     fn is_open(&self, text: &[u8]) -> bool {
         let begun = |form: &Form| {
             form.text.len() + usize::from(form.after) > text.len() && form.text.starts_with(text)
@@ -137,18 +141,19 @@ impl Trace {
     }
 }
 
-/// A text with the names of secrets in place of their values: at each place the longest that is there, in one pass.
+/// Returns a text in which the values of secrets are replaced by their names. At each position, the
+/// longest occurrence is replaced.
 pub(crate) fn hidden(text: &[u8], traces: &[&Trace]) -> Vec<u8> {
     hide(text, traces, |_| false).0
 }
 
-/// The same for the beginning of a text: as far as no more of it can change that, and how much of its end is left to be
-/// looked at with the rest.
+/// Like `hidden`, for the beginning of a text. Returns the part that further text cannot change,
+/// and the number of bytes at the end that have to be processed again with the rest.
 pub(crate) fn hidden_so_far(text: &[u8], traces: &[&Trace]) -> (Vec<u8>, usize) {
     let (mut out, mut left) = hide(text, traces, |rest| {
         traces.iter().any(|trace| trace.is_open(rest))
     });
-    // A value in base64 that begins behind this character would take it along.
+    // If a value in base64 follows, it would remove this character.
     if out.last().is_some_and(|byte| is_base64(*byte)) {
         out.pop();
         left += 1;
@@ -156,7 +161,8 @@ pub(crate) fn hidden_so_far(text: &[u8], traces: &[&Trace]) -> (Vec<u8>, usize) 
     (out, left)
 }
 
-/// Goes through a text up to a place where it is to stop, and tells how much is left.
+/// Replaces secrets up to the first position at which `stops` returns true. Also returns the number
+/// of bytes left.
 fn hide(text: &[u8], traces: &[&Trace], stops: impl Fn(&[u8]) -> bool) -> (Vec<u8>, usize) {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -184,8 +190,8 @@ fn hide(text: &[u8], traces: &[&Trace], stops: impl Fn(&[u8]) -> bool) -> (Vec<u
     (out, rest.len())
 }
 
-/// What base64 of a longer text has in it of a value that begins `skip` bytes behind a multiple of three, whatever is
-/// before and behind it: the characters that hold nothing else.
+/// Returns the base64 characters that depend only on the value, if the value begins `skip` bytes
+/// after a multiple of three in a longer text.
 fn within(value: &[u8], skip: usize) -> [Form; 2] {
     let text = [vec![0; skip], value.to_vec()].concat();
     let (first, last) = ((skip * 8).div_ceil(6), text.len() * 8 / 6);
@@ -200,7 +206,7 @@ fn is_base64(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"+/-_".contains(&byte)
 }
 
-/// How much of a text is the value, any of its characters escaped.
+/// Returns how many bytes of a text are the value, with any of its characters escaped.
 fn written(text: &[u8], value: &[u8]) -> Option<usize> {
     let (mut at, mut left) = (0, value);
     while !left.is_empty() {
@@ -211,7 +217,7 @@ fn written(text: &[u8], value: &[u8]) -> Option<usize> {
     Some(at)
 }
 
-/// Whether a text ends before it is clear if it is the value.
+/// Returns whether a text ends before it is clear whether it is the value.
 fn is_cut(text: &[u8], value: &[u8]) -> bool {
     let (mut rest, mut left) = (text, value);
     while !left.is_empty() {
@@ -227,13 +233,15 @@ fn is_cut(text: &[u8], value: &[u8]) -> bool {
     false
 }
 
-/// How much of a text is the first character of the value, escaped or not, and how much of the value that is.
+/// Returns how many bytes of a text encode the next character of the value, and how many bytes of
+/// the value that is.
 fn character(text: &[u8], value: &[u8]) -> Option<(usize, usize)> {
     let plain = || (text.first()? == value.first()?).then_some((1, 1));
     escaped(text, value).or_else(plain)
 }
 
-/// How long the escape is that a text begins with, and how much of the value it stands for, if it does.
+/// Returns the length of the escape at the beginning of a text, and how many bytes of the value it
+/// represents, if it matches.
 fn escaped(text: &[u8], value: &[u8]) -> Option<(usize, usize)> {
     let (length, meant) = match text.first()? {
         b'%' => {
@@ -295,7 +303,7 @@ fn of_html(text: &[u8]) -> Option<(usize, char)> {
     Some((end + 1, meant))
 }
 
-/// A number of digits alone.
+/// Parses a number that consists of digits only.
 fn number(digits: &[u8], radix: u32) -> Option<u32> {
     let text = std::str::from_utf8(digits).ok()?;
     let digits = !text.is_empty() && text.chars().all(|digit| digit.is_digit(radix));
@@ -367,7 +375,7 @@ mod tests {
             hide("one two", "one+two one%20two one%2btwo"),
             "[secret T] [secret T] one%2btwo"
         );
-        // What could be an escape is one character or three.
+        // An escape counts as one character, or its three characters count separately.
         assert_eq!(
             hide("100%25", "100%25 100%2525 100%%25"),
             "[secret T] [secret T] 100%%25"
@@ -439,7 +447,7 @@ mod tests {
                 );
             }
         }
-        // Nothing but what may go on waits.
+        // Only text that may be the beginning of an occurrence is withheld.
         assert_eq!(
             hidden_so_far(b"all is well. ", &traces),
             (b"all is well. ".to_vec(), 0)

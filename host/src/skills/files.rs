@@ -1,6 +1,6 @@
-//! The files of a shelf: `components/SHA256.wasm`, beside it its signature if it has one, and for each skill
-//! `NAME@VERSION.skill`, the checksum of what follows in the first line and then the entry as JSON. Each is written
-//! beside its place and renamed.
+//! The files of a shelf: `components/SHA256.wasm`, with its signature beside it if it has one, and
+//! for each skill `NAME@VERSION.skill`. That file contains a checksum of the rest in the first
+//! line, and then the entry as JSON. Files are replaced atomically by renaming.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File};
@@ -19,12 +19,13 @@ const COMPONENTS: &str = "components";
 const ENTRY_SUFFIX: &str = ".skill";
 const COMPONENT_SUFFIX: &str = ".wasm";
 const LOCK: &str = "lock";
-/// Entries hold a manifest, which is bounded when a component is asked for it; a larger file is another file.
+/// The maximum size of an entry in bytes. It contains a manifest, whose size is limited when a
+/// component returns it.
 const MAX_ENTRY_BYTES: u64 = 4 << 20;
-/// Each is read for a list; a directory with more is something else.
+/// The maximum number of entries. Listing reads each of them.
 const MAX_ENTRIES: usize = 10_000;
 
-/// Where a component lies.
+/// Returns the path of a component.
 pub(super) fn component(shelf: &Path, digest: &Digest) -> PathBuf {
     shelf
         .join(COMPONENTS)
@@ -35,7 +36,7 @@ fn entry(shelf: &Path, name: &str) -> PathBuf {
     shelf.join(format!("{name}{ENTRY_SUFFIX}"))
 }
 
-/// The names of all entries. A shelf that is not there is empty.
+/// Returns the names of all entries. A shelf that does not exist is empty.
 pub(super) fn names(shelf: &Path) -> Result<Vec<String>, SkillError> {
     let entries = match fs::read_dir(shelf) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -62,7 +63,7 @@ pub(super) fn names(shelf: &Path) -> Result<Vec<String>, SkillError> {
     Ok(names)
 }
 
-/// What an entry says; none where there is no such entry.
+/// Reads an entry. Returns `None` if there is none.
 pub(super) fn read_entry(shelf: &Path, name: &str) -> Result<Option<Skill>, SkillError> {
     let path = entry(shelf, name);
     let damaged = || SkillError::Damaged {
@@ -76,7 +77,7 @@ pub(super) fn read_entry(shelf: &Path, name: &str) -> Result<Option<Skill>, Skil
     };
     let bytes = at(&path, open::read(&path))?;
     let skill = unseal(&bytes).ok_or_else(damaged)?;
-    // An entry that was renamed is another one's.
+    // An entry whose file was renamed is damaged.
     if skill.name() == name {
         Ok(Some(skill))
     } else {
@@ -96,14 +97,14 @@ fn unseal(bytes: &[u8]) -> Option<Skill> {
     serde_json::from_slice(body).ok()
 }
 
-/// The right to change a shelf, held by one process at a time.
+/// The exclusive right to change a shelf.
 pub(super) struct Change<'a> {
     shelf: &'a Path,
     _lock: File,
 }
 
 impl<'a> Change<'a> {
-    /// Waits for everyone else who changes the shelf.
+    /// Waits until no other process changes the shelf.
     pub(super) fn begin(shelf: &'a Path) -> Result<Self, SkillError> {
         let components = shelf.join(COMPONENTS);
         at(
@@ -143,7 +144,7 @@ impl<'a> Change<'a> {
         self.put(&path, &sealed)
     }
 
-    /// Whether there was one.
+    /// Removes an entry. Returns whether there was one.
     pub(super) fn remove_entry(&self, name: &str) -> Result<bool, SkillError> {
         let path = entry(self.shelf, name);
         match fs::remove_file(&path) {
@@ -152,8 +153,8 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// Removes what no entry names, also what was left by an addition that was cut short. A signature stays as long as
-    /// its component.
+    /// Removes components that no entry names, including remains of additions that were
+    /// interrupted. A signature is kept as long as its component.
     pub(super) fn remove_components_but(&self, used: &BTreeSet<Digest>) -> Result<(), SkillError> {
         let dir = self.shelf.join(COMPONENTS);
         let used = used.iter().map(|digest| component(self.shelf, digest));
@@ -167,7 +168,8 @@ impl<'a> Change<'a> {
         Ok(())
     }
 
-    /// A reader finds the old file or the new one, also after a loss of power.
+    /// Replaces a file atomically. A reader finds the old file or the new one, even after a power
+    /// failure.
     fn put(&self, path: &Path, bytes: &[u8]) -> Result<(), SkillError> {
         let dir = path.parent().unwrap_or(self.shelf);
         let write = || {
@@ -185,7 +187,7 @@ fn sync(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-/// Names the file that an operation failed on.
+/// Adds the path to an I/O error.
 fn at<T>(path: &Path, result: io::Result<T>) -> Result<T, SkillError> {
     result.map_err(|source| SkillError::File {
         path: path.to_owned(),

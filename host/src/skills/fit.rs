@@ -1,4 +1,5 @@
-//! What a component has to say about itself to become a skill: models choose by it, teams name it, schemas check by it.
+//! Checks whether a component's manifest is sufficient for a skill: models choose by it, teams name
+//! it, and config is checked against its schemas.
 
 use semver::Version;
 use strata_core::json;
@@ -6,10 +7,10 @@ use strata_core::json;
 use crate::plugin::Schema;
 use crate::sandbox::Manifest;
 
-/// Names are read by people, and are names of files.
+/// The maximum length of a name in bytes. Names are displayed and are parts of file names.
 const MAX_NAME: usize = 64;
 
-/// Says what is wrong with a manifest.
+/// Checks a manifest. The error describes what is wrong.
 pub(super) fn check(manifest: &Manifest) -> Result<(), String> {
     name(&manifest.name).map_err(|why| format!("its name {why}"))?;
     let version = &manifest.version;
@@ -32,7 +33,7 @@ pub(super) fn check(manifest: &Manifest) -> Result<(), String> {
     Ok(())
 }
 
-/// Says what is wrong with a name.
+/// Checks a name. The error describes what is wrong.
 pub(super) fn name(name: &str) -> Result<(), String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if name.is_empty() {

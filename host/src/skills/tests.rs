@@ -63,9 +63,9 @@ fn what_is_added_is_found_with_its_manifest() {
         "another version",
         "skill remove",
     ];
-    parts
-        .iter()
-        .for_each(|part| assert!(refused.contains(part), "{refused}"));
+    for part in parts {
+        assert!(refused.contains(part), "{refused}");
+    }
     assert_eq!(shelf.component(&skill).unwrap(), b"one");
 }
 
@@ -226,9 +226,9 @@ fn a_signature_stays_as_long_as_its_component() {
         let (skill, _) = shelf
             .add(version.as_bytes(), &manifest("write-code", version))
             .unwrap();
-        ["old", version]
-            .iter()
-            .for_each(|signature| shelf.sign(&skill, signature).unwrap());
+        for signature in ["old", version] {
+            shelf.sign(&skill, signature).unwrap();
+        }
         skill
     });
     let signed = |skill: &Skill| signature::beside(&shelf.file(skill)).unwrap();
@@ -264,7 +264,7 @@ fn no_component_is_removed_while_a_damaged_skill_may_need_it() {
     );
     fs::write(&entry, whole).unwrap();
     assert_eq!(shelf.component(&two).unwrap(), b"2.0.0");
-    // What was left by then goes with the next one.
+    // What remained until then is removed together with the next one.
     assert!(remove("write-code@2.0.0").is_empty());
     assert!(!shelf.file(&one).exists() && !shelf.file(&two).exists());
 }
@@ -328,7 +328,7 @@ fn several_may_add_and_remove_at_once() {
     let (_dir, shelf) = shelf();
     let work = |worker: usize| {
         for round in 0..10 {
-            // Half of what is added is the same for all.
+            // Half of the components are the same for all threads.
             let version = format!("1.{round}.{}", worker % 2);
             shelf
                 .add(version.as_bytes(), &manifest("write-code", &version))

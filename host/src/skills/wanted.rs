@@ -1,4 +1,5 @@
-//! Which skill is meant: `name@1.2.3`, or the newest of `name@^1.2` or `name@~1.2`.
+//! Parses the name of a skill with its versions: `name@1.2.3`, or the newest of `name@^1.2` or
+//! `name@~1.2`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +9,7 @@ use semver::{Version, VersionReq};
 use super::{Skill, SkillError, fit};
 use crate::suggest::suggest;
 
-/// A skill, by its name and the versions that will do.
+/// The name of a skill and the acceptable versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// The name.
@@ -17,10 +18,10 @@ pub struct Wanted {
     pub versions: Versions,
 }
 
-/// Versions that will do.
+/// The acceptable versions of a skill.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Versions {
-    /// This one.
+    /// Exactly this one.
     Exactly(Version),
     /// The newest of these.
     Newest(VersionReq),
@@ -36,7 +37,7 @@ impl Versions {
 }
 
 impl Wanted {
-    /// What may have been meant, where there is no such skill.
+    /// Returns a suggestion if there is no such skill.
     pub(super) fn hint(&self, skills: &[Skill]) -> String {
         let versions = skills
             .iter()

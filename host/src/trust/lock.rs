@@ -1,8 +1,9 @@
-//! `strata.lock`: the digests of the components that lie beside a team file or are named there. Written by `lock`, kept
-//! under version control, held against what is loaded.
+//! `strata.lock`: the digests of the components that are beside a team file or named there. It is
+//! written by `lock`, kept under version control, and compared with what is loaded.
 //!
-//! A folder has one: the teams in it share it, and so do the machines it is checked out on. So nothing in it says where a
-//! machine keeps its skills.
+//! Each directory has one, which all its teams share and which is valid on every machine on which
+//! the directory is checked out. Therefore it does not contain the paths of skills, which differ
+//! between machines.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -17,42 +18,43 @@ use strata_core::id::Digest;
 use crate::build::script;
 use crate::open;
 
-/// The name of the file.
+/// The name of the lock file.
 const NAME: &str = "strata.lock";
 /// The version of the format.
 const VERSION: u32 = 1;
-/// Enough for ten thousand components; a larger file is another file.
+/// The maximum size of a lock file in bytes, enough for ten thousand components.
 const MAX_BYTES: u64 = 4 << 20;
 
-/// A lock.
+/// A lock file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lock {
     path: PathBuf,
     components: BTreeMap<Name, Locked>,
 }
 
-/// What a component is called in a lock.
+/// The name of a component in a lock file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Name {
-    /// By its place as seen from the folder.
+    /// Its path relative to the directory.
     File(String),
-    /// As a skill, with its version: `NAME@VERSION`. Each machine has its own shelf.
+    /// The name of a skill with its version: `NAME@VERSION`. Each machine has its own shelf.
     Skill(String),
 }
 
-/// What is known of a component.
+/// The entry of a component.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Locked {
-    /// The SHA-256 of its bytes; of a script, that of its text and of what its interpreter is made from.
+    /// The SHA-256 of its bytes. For a script, that of its text and of the sources of its
+    /// interpreter.
     pub sha256: Digest,
-    /// How many bytes it has; a script, without its interpreter.
+    /// Its size in bytes. For a script, without the interpreter.
     pub size: u64,
 }
 
-/// A component is not the locked one.
+/// The error for a component that differs from the locked one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Mismatch {
-    /// It has other bytes.
+    /// Its bytes differ.
     #[error(
         "the component `{component}` has the sha256 `{}` ({} bytes), locked is `{}` ({} bytes)",
         found.sha256, found.size, locked.sha256, locked.size
@@ -60,27 +62,27 @@ pub enum Mismatch {
     Changed {
         /// Its name in the lock.
         component: String,
-        /// What it is.
+        /// What was found.
         found: Locked,
-        /// What it should be.
+        /// What was locked.
         locked: Locked,
     },
-    /// Nothing is known of it.
+    /// The lock file does not contain it.
     #[error("the component `{component}` (sha256 `{}`) is not in `{}`", found.sha256, lock.display())]
     Unlocked {
-        /// The name it would have in the lock.
+        /// Its name in the lock file.
         component: String,
-        /// What it is.
+        /// What was found.
         found: Locked,
-        /// The lock.
+        /// The lock file.
         lock: PathBuf,
     },
 }
 
-/// A lock cannot be read or written.
+/// The error for a lock file that cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// It is no lock.
+    /// It is not a lock file.
     #[error("cannot read the lock `{}`: {why}; put it right, or remove it and write it anew with `strata-host lock`", path.display())]
     Invalid {
         /// The file.
@@ -88,19 +90,19 @@ pub enum LockError {
         /// What is wrong with it.
         why: String,
     },
-    /// The disk does not allow it.
+    /// An I/O error.
     #[error("cannot {what} the lock `{}`: {source}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What was tried.
+        /// What was attempted.
         what: &'static str,
         /// Why it failed.
         source: io::Error,
     },
 }
 
-/// The file as it is written.
+/// The contents of a lock file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -120,7 +122,7 @@ struct Entry {
 }
 
 impl Lock {
-    /// The lock in a folder, if there is one.
+    /// Reads the lock file in a directory. Returns `None` if there is none.
     pub fn beside(base: &Path) -> Result<Option<Self>, LockError> {
         let path = base.join(NAME);
         let mut text = String::new();
@@ -143,7 +145,7 @@ impl Lock {
         }
     }
 
-    /// An empty one for a folder. Nothing is written.
+    /// Returns an empty lock for a directory. Writes nothing.
     pub fn new(base: &Path) -> Self {
         Self {
             path: base.join(NAME),
@@ -151,7 +153,7 @@ impl Lock {
         }
     }
 
-    /// The file.
+    /// Returns the path of the lock file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -174,12 +176,13 @@ impl Lock {
         }
     }
 
-    /// Locks a component as it is. What was locked before, if that is something else.
+    /// Locks a component. Returns its previous entry.
     pub fn set(&mut self, name: Name, found: Locked) -> Option<Locked> {
         self.components.insert(name, found)
     }
 
-    /// Drops components of which nothing is there any more. A skill may be on the shelf of another machine.
+    /// Removes components whose files do not exist any more. Skills are kept, because they may be
+    /// on the shelf of another machine.
     pub fn forget_missing(&mut self) {
         let base = self.base().to_owned();
         self.components.retain(|name, _| match name {
@@ -188,9 +191,9 @@ impl Lock {
         });
     }
 
-    /// Replaces the file, at once.
+    /// Atomically replaces the file.
     pub fn write(&self) -> Result<(), LockError> {
-        // Others may read it, unlike what is temporary otherwise; the user's mask still holds.
+        // Unlike other temporary files, it may be readable for others. The umask still applies.
         let readable = Permissions::from_mode(0o666);
         let file = tempfile::Builder::new()
             .permissions(readable)
@@ -231,7 +234,8 @@ impl Lock {
 }
 
 impl Name {
-    /// What a component is called in the lock of a folder: the skill it was named as, else its file.
+    /// Returns the name of a component in the lock file of a directory: that of the skill, if it
+    /// was named as one, or its path.
     pub fn of(file: &Path, skill: Option<&str>, base: &Path) -> Self {
         let file = || {
             file.strip_prefix(base)
@@ -242,7 +246,7 @@ impl Name {
         skill.map_or_else(|| Self::File(file()), |skill| Self::Skill(skill.to_owned()))
     }
 
-    /// The key that it is written under.
+    /// Returns the key of the name in the file.
     fn key(&self) -> &'static str {
         match self {
             Self::File(_) => "source",

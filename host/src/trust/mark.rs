@@ -1,10 +1,12 @@
-//! Marks: which storage directories this user's own host has written, and with which team files.
+//! Marks: a record of which storage directories this user's own host has written, and with which
+//! team files.
 //!
-//! A mark lies outside of the storage directory, in the user's own state directory
-//! (`$XDG_STATE_HOME/strata-host/written`), so nothing that is copied or unpacked somewhere can carry one. It is found by
-//! the path of the storage directory and holds the number and the time of birth of that directory, and the digests of
-//! the team files with which it was written. A directory that was copied or moved, or that took the place of another, has
-//! no mark. Neither has a team file that somebody else put into a marked directory.
+//! A mark is outside of the storage directory, in the user's own state directory
+//! (`$XDG_STATE_HOME/strata-host/written`), so that a directory that is copied or unpacked does not
+//! bring one. It is found by the path of the storage directory. It contains the inode number and
+//! the creation time of that directory, and the digests of the team files with which it was
+//! written. A directory that was copied, moved, or put in place of another has no mark, and neither
+//! has a team file that somebody else put into a marked directory.
 
 use std::fs::{self, Metadata};
 use std::io::{self, Read, Write};
@@ -19,14 +21,15 @@ use crate::sha256::Sha256;
 use crate::store::SavedDefinition;
 use crate::user;
 
-/// So many team files are known of one directory; the oldest are forgotten first.
+/// The maximum number of team files per directory. The oldest are removed first.
 const MAX_DEFINITIONS: usize = 32;
-/// A mark is smaller; a larger file is another file.
+/// The maximum size of a mark in bytes.
 const MAX_BYTES: u64 = 64 << 10;
-/// How long the mark of a directory is kept that is not there any more: it may be on a disk that is not mounted.
+/// How long the mark of a missing directory is kept. The directory may be on a disk that is not
+/// mounted.
 const KEPT: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
-/// A path as its bytes: it need not be text.
+/// Serializes a path as bytes, because it may not be valid UTF-8.
 mod path_bytes {
     use std::ffi::OsString;
     use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -45,13 +48,13 @@ mod path_bytes {
     }
 }
 
-/// Why marks cannot be read or written.
+/// The reason why marks cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum MarkError {
     /// The user has no state directory.
     #[error("neither `XDG_STATE_HOME` nor `HOME` names a directory")]
     NoHome,
-    /// It cannot be used.
+    /// A file or directory cannot be used.
     #[error("cannot use `{}`: {source}", path.display())]
     Unusable {
         /// The file or directory.
@@ -61,22 +64,22 @@ pub enum MarkError {
     },
 }
 
-/// What is known of a storage directory.
+/// The mark of a storage directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Mark {
-    /// Where it is.
+    /// Its path.
     #[serde(with = "path_bytes")]
     path: PathBuf,
-    /// Its number in its file system.
+    /// Its inode number.
     inode: u64,
-    /// When it was made, in nanoseconds since 1970, where the file system knows.
+    /// Its creation time in nanoseconds since 1970, if the file system records it.
     born_ns: Option<u64>,
     /// The digests of the team files with which it was written, oldest first.
     definitions: Vec<String>,
 }
 
 impl Mark {
-    /// A mark of a directory as it is now, without team files.
+    /// Returns a mark of a directory as it is now, without team files.
     fn of(path: PathBuf, meta: &Metadata) -> Self {
         let born = meta
             .created()
@@ -91,7 +94,7 @@ impl Mark {
         }
     }
 
-    /// Whether both are of the same directory.
+    /// Returns whether both marks are about the same directory.
     fn is_of_same(&self, other: &Self) -> bool {
         (&self.path, self.inode, self.born_ns) == (&other.path, other.inode, other.born_ns)
     }
@@ -118,7 +121,8 @@ pub(crate) fn mark(storage: &Path, definition: &SavedDefinition) -> Result<(), M
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Known(Vec<String>);
 
-/// Returns the team files that are known of a storage directory: none where it has no mark, or none can be read.
+/// Returns the team files that are known for a storage directory. There are none if it has no mark
+/// or the mark cannot be read.
 pub(crate) fn known(storage: &Path) -> Known {
     Known(
         marked(storage)
@@ -129,7 +133,8 @@ pub(crate) fn known(storage: &Path) -> Known {
     )
 }
 
-/// Marks a storage directory to which the host itself moved or copied a team. If marks cannot be written, it has none.
+/// Marks a storage directory to which the host itself moved or copied a team. If the mark cannot be
+/// written, the directory has none.
 pub(crate) fn carry(known: Known, to: &Path) {
     if !known.0.is_empty() {
         let _ = add(to, known.0);
@@ -145,19 +150,20 @@ fn add(storage: &Path, definitions: impl IntoIterator<Item = String>) -> Result<
     let mut mark = read(&file)?
         .filter(|mark| mark.is_of_same(&now))
         .unwrap_or(now);
-    definitions
-        .into_iter()
-        .for_each(|definition| mark.add(definition));
+    for definition in definitions {
+        mark.add(definition);
+    }
     write(&file, &mark).map_err(|source| unusable(&file, source))
 }
 
-/// The mark of a storage directory, if it is of this very directory.
+/// Returns the mark of a storage directory, if it is about this very directory.
 fn marked(storage: &Path) -> Result<Option<Mark>, MarkError> {
     let (file, now) = place(storage)?;
     Ok(read(&file)?.filter(|mark| mark.is_of_same(&now)))
 }
 
-/// The file with the mark of a storage directory, and a mark of that as it is now.
+/// Returns the path of the mark of a storage directory, and a new mark of the directory as it is
+/// now.
 fn place(storage: &Path) -> Result<(PathBuf, Mark), MarkError> {
     let path = storage
         .canonicalize()
@@ -166,7 +172,8 @@ fn place(storage: &Path) -> Result<(PathBuf, Mark), MarkError> {
     let name = hex(&Sha256::new()
         .with(path.as_os_str().as_encoded_bytes())
         .finish());
-    // Of a few directories each, which are gone through when one is added.
+    // Marks are distributed over subdirectories, because a whole subdirectory is scanned when a
+    // mark is added.
     let (shelf, name) = name.split_at(2);
     let shelf = user::state()
         .ok_or(MarkError::NoHome)?
@@ -188,7 +195,7 @@ fn read(file: &Path) -> Result<Option<Mark>, MarkError> {
         opened => opened.map_err(|source| unusable(file, source))?,
     };
     let meta = opened.metadata().map_err(|source| unusable(file, source))?;
-    // One that others can write says nothing.
+    // A mark that others can write proves nothing.
     if !meta.is_file() || !user::is_private(&meta) {
         return Err(unusable(
             file,
@@ -205,7 +212,7 @@ fn read(file: &Path) -> Result<Option<Mark>, MarkError> {
 
 fn write(file: &Path, mark: &Mark) -> io::Result<()> {
     let shelf = file.parent().unwrap_or(Path::new("."));
-    // Private, as the library makes them.
+    // Temporary files are private.
     let mut new = tempfile::NamedTempFile::new_in(shelf)?;
     new.write_all(&serde_json::to_vec(mark)?)?;
     new.as_file().sync_all()?;
@@ -213,7 +220,7 @@ fn write(file: &Path, mark: &Mark) -> io::Result<()> {
     fs::File::open(shelf)?.sync_all()
 }
 
-/// Removes marks of directories that have been gone for long. What cannot be removed stays.
+/// Removes marks of directories that have been missing for long. Errors are ignored.
 fn forget_gone(shelf: &Path) {
     let Ok(entries) = fs::read_dir(shelf) else {
         return;
@@ -246,7 +253,8 @@ fn digest(definition: &SavedDefinition) -> String {
     let parts = parts
         .into_iter()
         .chain(components.iter().map(String::as_bytes));
-    // With their lengths: nothing of one can be taken for the beginning of the next.
+    // Each part is preceded by its length, so that different parts never have the same
+    // concatenation.
     let add = |sum: Sha256, part: &[u8]| sum.with((part.len() as u64).to_le_bytes()).with(part);
     hex(&parts.fold(Sha256::new(), add).finish())
 }

@@ -1,6 +1,7 @@
-//! Signatures over components: detached files in the format of minisign, `COMPONENT.minisig` beside each.
+//! Verifies signatures of components: detached files in the format of minisign, `COMPONENT.minisig`
+//! beside each component.
 //!
-//! Nothing is signed here: `minisign -S` does that, on a machine where the secret key may be.
+//! Nothing is signed here. `minisign -S` does that, on a machine that may hold the secret key.
 
 use crate::open;
 use std::fmt;
@@ -12,14 +13,15 @@ use base64::engine::general_purpose::STANDARD;
 use minisign_verify::{Error, PublicKey, Signature};
 use strata_core::id::Digest;
 
-/// Two comments and two lines of base64 have less.
+/// The maximum size of a signature file in bytes. It consists of two comments and two lines of
+/// base64.
 const MAX_SIGNATURE_BYTES: u64 = 16 << 10;
-/// Bytes that say how something was signed; the key's id follows on them.
+/// The number of bytes that identify the algorithm. The key's id follows them.
 const ALGORITHM_BYTES: usize = 2;
-/// Bytes of a key's id.
+/// The number of bytes of a key's id.
 const ID_BYTES: usize = 8;
 
-/// By what a key is known, as minisign shows it.
+/// The id of a key, as minisign displays it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KeyId(u64);
 
@@ -30,11 +32,11 @@ pub struct Key {
     public: PublicKey,
 }
 
-/// Keys, any of which may have signed a component. Where there are none, nothing has to be signed.
+/// The keys that may sign components. If there are none, no signature is required.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Keys(pub Vec<Key>);
 
-/// A component is not signed by a trusted key.
+/// The error for a component that no trusted key has signed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the component `{}` (sha256 `{digest}`) is not trusted: {why}; trusted {trusted}", file.display())]
 pub struct Untrusted {
@@ -58,7 +60,7 @@ enum Why {
 }
 
 impl Key {
-    /// Reads a public key: the second line of a `.pub` file of minisign's.
+    /// Parses a public key: the second line of a `.pub` file of minisign.
     pub fn parse(text: &str) -> Result<Self, String> {
         let public = PublicKey::from_base64(text).map_err(|error| error.to_string())?;
         Ok(Self {
@@ -115,7 +117,7 @@ impl Keys {
 }
 
 impl Untrusted {
-    /// What to do.
+    /// Returns what to do about it.
     pub fn hint(&self) -> String {
         let file = self.file.display();
         format!(
@@ -138,7 +140,7 @@ impl fmt::Display for Keys {
     }
 }
 
-/// A signature cannot be taken along with its component.
+/// The error for a signature that cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read the signature `{}`: {source}", path.display())]
 pub struct Unreadable {
@@ -146,7 +148,8 @@ pub struct Unreadable {
     source: io::Error,
 }
 
-/// The signature that lies beside a component, if one does. Whether it is good is asked when the component is used.
+/// Reads the signature beside a component. Returns `None` if there is none. The signature is
+/// verified when the component is used.
 pub fn beside(file: &Path) -> Result<Option<String>, Unreadable> {
     let path = signature_of(file);
     match read(&path) {
@@ -156,7 +159,7 @@ pub fn beside(file: &Path) -> Result<Option<String>, Unreadable> {
     }
 }
 
-/// Where the signature of a component lies.
+/// Returns the path of the signature of a component.
 pub fn signature_of(file: &Path) -> PathBuf {
     let mut path = file.as_os_str().to_owned();
     path.push(".minisig");
@@ -171,7 +174,7 @@ fn read(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// The id in the base64 of a key or a signature.
+/// Returns the id in the base64 of a key or a signature.
 fn key_id(line: &str) -> Option<KeyId> {
     let bytes = STANDARD.decode(line).ok()?;
     let id = bytes.get(ALGORITHM_BYTES..ALGORITHM_BYTES + ID_BYTES)?;

@@ -1,5 +1,5 @@
-//! Whether the `config` of an action is one that its component takes, as far as the component says what it takes. What it
-//! says no word about, it finds out itself, when it is called.
+//! Checks the `config` of an action against the schema that its component publishes. What the
+//! schema does not describe, the component checks itself when it is called.
 
 use std::collections::BTreeSet;
 
@@ -13,14 +13,17 @@ use crate::plugin::{Plugin, Schema};
 use crate::sandbox::Loaded;
 use crate::suggest::suggest;
 
-/// Holds an action's `config` against the schema that its component publishes. `report` is told if that is none.
+/// Checks an action's `config` against the schema that its component publishes. `report` receives a
+/// warning if that is not a valid schema.
 pub(super) fn check(
     definition: &Definition,
-    (slot, plugin): (Slot, &Plugin),
+    slot: Slot,
+    plugin: &Plugin,
     component: &Loaded,
     report: &mut dyn FnMut(Notice<'_>),
 ) -> Result<(), Diagnostics> {
-    // What it says is said of its action: a thinker or a planner of the same component may take another.
+    // The schema describes the config of the action. A thinker or a planner in the same component
+    // may accept another one.
     let plans = definition.team.role(slot.role).react == React::PlanAndAct
         && slot.part == Part::Action(ActionId(0));
     let written = component
@@ -35,7 +38,7 @@ pub(super) fn check(
     let (part, role) = (role.part_name(slot.part), &role.name);
     let compiled = match Schema::compile_bounded(&schema) {
         Ok(compiled) => compiled,
-        // What is no schema says nothing, and nothing would come of refusing the component for it.
+        // An invalid schema describes nothing. Refusing the component for it would help nobody.
         Err(why) => {
             let unchecked =
                 format!("`config` of `{part}` of role `{role}` is held against nothing");
@@ -46,11 +49,11 @@ pub(super) fn check(
         }
     };
     let mut config = plugin.config.value();
-    // Nor does one that asks for more than could be looked at.
+    // A config that is too expensive to check is accepted without a check.
     if compiled.affords(&config).is_err() {
         return Ok(());
     }
-    // SDKs take what is not written for a table in which all keys have their defaults.
+    // SDKs treat a missing config as a table in which every key has its default.
     if config.is_null() && compiled.check(&config).is_err() {
         config = json!({});
     }
@@ -62,7 +65,7 @@ pub(super) fn check(
     Err(definition.at_config(slot, message, hint(&schema, &config)))
 }
 
-/// What may have been meant by a key that the schema does not have.
+/// Returns a suggestion for a key that the schema does not have.
 fn hint(schema: &Value, config: &Value) -> Option<String> {
     let known: BTreeSet<&str> = schema["properties"]
         .as_object()?

@@ -1,4 +1,5 @@
-//! A server that is POSTed messages. The operator names it, so it may be anywhere.
+//! Posts messages to a server. The operator configured its address, so it may be anywhere,
+//! including in local networks.
 
 use std::time::Duration;
 
@@ -10,37 +11,36 @@ use strata_core::json::foreign::{self, NonFinite};
 use strata_core::json::{self, JsonError};
 
 use super::{Letter, Tries};
-use crate::services::client::{self, chain};
-use crate::services::wait::{FIRST, asked, doubled};
+use crate::services::client::{self, FIRST, asked, chain, doubled};
 
-/// How long one POST may take.
+/// The timeout of one POST.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// How often one is tried in all, where it is not tried for ever.
+/// The number of attempts if they are limited.
 const TRIES: u32 = 5;
-/// The first pause at least, whatever the server asks for.
+/// The minimum delay before the first retry, whatever the server requests.
 const SHORTEST: Duration = Duration::from_millis(10);
-/// For how many one counts that took all its time.
+/// The number of attempts that a timeout counts for.
 const TIMED_OUT: u32 = 3;
-/// After which time it is said that there is no answer yet.
+/// The time after which a warning says that the server has not responded yet.
 const SLOW: Duration = Duration::from_secs(5);
-/// The largest answer that is read.
+/// The maximum size of a response in bytes.
 const MAX_ANSWER: usize = 16 << 20;
 
-/// Makes requests to one address.
+/// Sends requests to one address.
 pub(super) struct Client {
     client: reqwest::Client,
     url: Url,
 }
 
-/// Why a try failed.
+/// A failed attempt.
 #[derive(Debug)]
 struct HttpError {
     why: String,
-    /// Whether another try may go better.
+    /// Whether a retry may succeed.
     passes: bool,
-    /// The pause before it that the server asks for.
+    /// The delay that the server requests.
     asked: Option<Duration>,
-    /// For how many tries it counts.
+    /// The number of attempts that it counts for.
     weight: u32,
 }
 
@@ -67,7 +67,7 @@ impl Client {
     pub(super) fn new(url: &Url) -> Result<Self, String> {
         let mut builder = client::builder().timeout(TIMEOUT);
         if url.scheme() == "http" {
-            // Without TLS no roots are needed.
+            // Without TLS, no root certificates are needed.
             builder = builder.tls_certs_only([]).no_proxy();
         }
         let client = builder
@@ -79,7 +79,8 @@ impl Client {
         })
     }
 
-    /// Posts a message, again if that may help. Its key is the idempotency key. Gives the messages of the answer.
+    /// Posts a message, with retries if they may help. Its key is sent as the idempotency key.
+    /// Returns the messages in the response.
     pub(super) fn post(
         &self,
         letter: Letter,
@@ -113,7 +114,7 @@ impl Client {
     }
 }
 
-/// Says when there is no answer for long.
+/// Waits for a response, and logs a warning if it takes long.
 async fn patiently<T>(url: &Url, answer: impl Future<Output = T>) -> T {
     let mut answer = std::pin::pin!(answer);
     if let Ok(answer) = tokio::time::timeout(SLOW, &mut answer).await {
@@ -147,7 +148,8 @@ async fn post(
             ..HttpError::passing(why)
         });
     }
-    // The server has taken the message. Whatever is wrong with the rest of its answer, it is not sent again.
+    // The server has accepted the message, so it is not sent again, even if the response is
+    // invalid.
     let answer = match read(&mut response).await {
         Ok(body) => messages(&body),
         Err(why) => Err(why),
@@ -158,7 +160,7 @@ async fn post(
     }))
 }
 
-/// The messages in an answer, each as text.
+/// Returns the messages in a response, each as text.
 fn messages(body: &[u8]) -> Result<Vec<String>, String> {
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(Vec::new());

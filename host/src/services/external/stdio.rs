@@ -1,6 +1,6 @@
-//! A program whose standard streams carry messages, a line each.
+//! A program that exchanges messages over its standard streams, one per line.
 //!
-//! Two threads read and write, so that a program which does not listen holds nobody up.
+//! Two threads read and write, so that a program that does not read its input blocks nobody.
 
 use std::future::pending;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -20,25 +20,26 @@ use super::{Incoming, Tries};
 use crate::children::{Purpose, Running, spawn};
 use crate::excerpt::excerpt;
 
-/// The longest line that is read.
+/// The maximum length of a line in bytes.
 const MAX_LINE: u64 = 16 << 20;
-/// How much is shown of a line that is no text.
+/// The maximum number of characters that are quoted of a line that is not UTF-8.
 const SHOWN: usize = 60;
-/// How many lines wait to be routed; a program that writes more is held up.
+/// The number of lines that wait to be routed. A program that writes more is blocked.
 const QUEUE: usize = 64;
-/// How long the input of a program stays open while there is nothing more to say to it: it may be about to answer, and
-/// is not done with before it has had its say.
+/// How long the input of a program stays open when there is nothing more to write. The program may
+/// be about to respond.
 const GRACE: Duration = Duration::from_millis(500);
-/// How long a program may go on once its input has ended, and take no line of it before.
+/// How long a program may run after its input was closed, and how long it may leave a line unread.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long it may do so before the operator is told what the run waits for.
+/// The time after which a warning tells the operator what the run waits for.
 const UNTOLD: Duration = Duration::from_secs(5);
-/// How often it is looked whether it has ended.
+/// The interval of polls.
 const GLANCE: Duration = Duration::from_millis(5);
 
 type Written = oneshot::Sender<std::io::Result<()>>;
 
-/// What is started. A path is relative to the team file, which is absolute; a bare name is looked for as a shell does.
+/// Returns the path of the program to start. A path with a slash is relative to the team file's
+/// directory, which is absolute. A bare name is looked up in `PATH`.
 pub(super) fn program(name: &str, dir: &Path) -> PathBuf {
     if name.contains('/') {
         dir.join(name)
@@ -47,16 +48,17 @@ pub(super) fn program(name: &str, dir: &Path) -> PathBuf {
     }
 }
 
-/// A running program, in a process group of its own: what it starts belongs to it, and what the terminal sends to the
-/// host does not reach it. It is killed, with all of these, when this is dropped.
+/// A running program in a process group of its own, which contains all its descendants and does not
+/// receive the signals of the terminal. Dropping it kills the group.
 pub(super) struct Program {
     child: Arc<Mutex<Running>>,
-    /// None once its input has ended.
+    /// `None` once its input was closed.
     lines: Option<sync::SyncSender<(String, Written)>>,
     incoming: mpsc::Receiver<Incoming>,
-    /// Over when its input is to end; once that has ended, when this is told, then when it has to have ended itself.
+    /// The time at which the input is closed; after that, the time of the warning, and then the
+    /// time at which the program is killed.
     deadline: Option<Pin<Box<Sleep>>>,
-    /// Whether it was told that the run waits for it to end.
+    /// Whether the warning was logged that the run waits for the program to end.
     told: bool,
 }
 
@@ -84,17 +86,15 @@ impl Program {
         drop(started);
         let (lines, to_write) = sync::sync_channel(1);
         let (found, incoming) = mpsc::channel(QUEUE);
-        let watched = (
-            child.clone(),
-            stdin.as_ref().map(Arc::downgrade).unwrap_or_default(),
-        );
+        let watched_child = child.clone();
+        let watched_stdin = stdin.as_ref().map(Arc::downgrade).unwrap_or_default();
         let threads = || {
             thread::Builder::new()
                 .name("external out".into())
                 .spawn(move || write(stdin, &to_write))?;
             thread::Builder::new()
                 .name("external in".into())
-                .spawn(move || read(stdout, watched, &found))
+                .spawn(move || read(stdout, watched_child, watched_stdin, &found))
         };
         threads().map_err(|e| format!("cannot start a thread: {e}"))?;
         Ok(Self {
@@ -106,8 +106,8 @@ impl Program {
         })
     }
 
-    /// Writes a line. Nothing comes back for it at once.
-    /// A program that reads nothing is waited for, for ever where `tries` says so.
+    /// Writes a line. The returned list is always empty, because responses arrive through
+    /// `incoming`. Waits for the program to read the line, without limit if `tries` says so.
     pub(super) fn write(
         &mut self,
         line: String,
@@ -116,7 +116,8 @@ impl Program {
         let gone = "the program has ended";
         let (done, written) = oneshot::channel();
         self.stay_open();
-        // Lines are written one after another: there is room, unless one of an earlier run was not taken.
+        // Lines are written one after another, so the channel is empty unless the program did not
+        // read a line of an earlier run.
         let sent = match self
             .lines
             .as_ref()
@@ -157,26 +158,26 @@ impl Program {
         })
     }
 
-    /// Whether its input is open.
+    /// Returns whether its input is open.
     pub(super) fn is_open(&self) -> bool {
         self.lines.is_some()
     }
 
-    /// Ends its input soon, unless it has something to say or is written to before.
+    /// Closes its input soon, unless the program writes something or is written to before.
     pub(super) fn rest(&mut self) {
         if self.deadline.is_none() {
             self.deadline = Some(Box::pin(tokio::time::sleep(GRACE)));
         }
     }
 
-    /// Lets its input stay open.
+    /// Cancels the closing of its input.
     fn stay_open(&mut self) {
         if self.is_open() {
             self.deadline = None;
         }
     }
 
-    /// What it says next.
+    /// Returns what it writes next.
     pub(super) async fn incoming(&mut self) -> Incoming {
         loop {
             let deadline = self.deadline.as_mut();
@@ -222,34 +223,36 @@ impl Drop for Program {
     }
 }
 
-/// Those that are there, for the end of this process.
+/// The running programs, to be killed at the end of this process.
 static STARTED: Mutex<Vec<Weak<Mutex<Running>>>> = Mutex::new(Vec::new());
 
-/// Kills the programs that still run, with all that they started. This process ends now, and drops nothing.
+/// Kills the running programs with all their descendants. Called when the process exits without
+/// running destructors.
 pub fn kill_all() {
     let started = std::mem::take(&mut *STARTED.lock().unwrap_or_else(PoisonError::into_inner));
-    started
-        .iter()
-        .filter_map(Weak::upgrade)
-        .for_each(|child| kill(&child));
+    for child in started.iter().filter_map(Weak::upgrade) {
+        kill(&child);
+    }
 }
 
 fn kill(child: &Mutex<Running>) {
     let mut child = child.lock().unwrap_or_else(PoisonError::into_inner);
-    // While it was not waited for, its group is nobody else's. What one that has ended left behind may go on.
+    // The group id cannot have been reused, because the process has not been waited for. If the
+    // program has ended, its descendants may continue.
     if let (Ok(None), Some(group)) = (child.try_wait(), Pid::from_raw(child.id().cast_signed())) {
         let _ = kill_process_group(group, Signal::KILL);
         let _ = child.wait();
     }
 }
 
-/// Writes lines until there are no more. The input stays open until all of it was read, which the program cannot tell
-/// from one that ended: as long as it is open, it can be asked what is unread.
+/// Writes lines until the channel is closed. Then keeps the pipe open until everything was read:
+/// only while it is open can the amount of unread data be queried. The program cannot distinguish
+/// this from an ended input.
 fn write(stdin: Option<Arc<ChildStdin>>, lines: &sync::Receiver<(String, Written)>) {
     let Some(stdin) = stdin else { return };
     for (line, done) in lines {
         let written = (&*stdin).write_all((line + "\n").as_bytes());
-        // Who stopped waiting for it does not need to know.
+        // The receiver may have stopped waiting. That is no error.
         let _ = done.send(written);
     }
     let is_asked_for = || Arc::weak_count(&stdin) > 0;
@@ -258,15 +261,16 @@ fn write(stdin: Option<Arc<ChildStdin>>, lines: &sync::Receiver<(String, Written
     }
 }
 
-/// Whether something that was written was not read yet.
+/// Returns whether the pipe contains data that was not read yet.
 fn is_unread(stdin: &ChildStdin) -> bool {
     rustix::io::ioctl_fionread(stdin).is_ok_and(|bytes| bytes > 0)
 }
 
-/// Reads lines until there are no more, then waits for the end of the program.
+/// Reads lines until there are no more, then waits for the program to end.
 fn read(
     stdout: Option<ChildStdout>,
-    (child, stdin): (Arc<Mutex<Running>>, Weak<ChildStdin>),
+    child: Arc<Mutex<Running>>,
+    stdin: Weak<ChildStdin>,
     found: &mpsc::Sender<Incoming>,
 ) {
     let Some(stdout) = stdout else { return };
@@ -298,7 +302,7 @@ fn read(
         }
     };
     if let Some(how) = why {
-        // Nobody reads what it writes from now on, so it may never end by itself.
+        // Nobody reads its output any more, so it may never end on its own.
         let _ = found.blocking_send(Incoming::Closed { how, well: false });
         return;
     }

@@ -1,8 +1,10 @@
-//! The client: one exchange from the first connection to the last byte. It is bounded in time and size, goes only where
-//! it is granted to go, with each redirect too, and connects to the very addresses that were looked at.
+//! The HTTP client for guests. Performs one exchange, from connecting to the last byte. The
+//! exchange is limited in time and size, goes only where the grants allow, including every
+//! redirect, and connects to exactly the addresses that were checked.
 //!
-//! Connections are not kept: one that has meanwhile been closed would leave it unclear whether a write was sent.
-//! Proxies of the environment are not used, since what is behind a proxy cannot be looked at.
+//! Connections are not reused: if the server had closed one, it would be unclear whether a write
+//! was sent. Proxies of the environment are not used, because the addresses behind a proxy cannot
+//! be checked.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -27,11 +29,11 @@ use crate::gateway::{Allowance, HostError, HostErrorKind, ITEM_BYTES};
 use crate::plugin::http::{Carried, HttpGrant, authority, entitled, permit, shown};
 use crate::services::client::{self, chain};
 
-/// How often a request is redirected; browsers follow some twenty, services need one or two.
+/// The maximum number of redirects. Browsers follow about twenty, and services need one or two.
 const REDIRECTS: usize = 5;
-/// How long connecting may take. A server that is there accepts within a round trip or two.
+/// The maximum time for connecting. An available server accepts within a few round trips.
 const CONNECT: Duration = Duration::from_secs(10);
-/// Headers that say who asks. They do not follow a redirect to another host.
+/// Headers that authenticate the sender. They are not sent to another host after a redirect.
 const CREDENTIALS: [&str; 4] = [
     "authorization",
     "cookie",
@@ -40,57 +42,59 @@ const CREDENTIALS: [&str; 4] = [
 ];
 
 tokio::task_local! {
-    /// Whether the exchange that is under way has had a connection, with its TLS: before that nothing of a request is
-    /// sent. Connections are made by the task that makes the exchange, since none are kept.
+    /// Whether the current exchange has established a connection, including TLS. Nothing of a
+    /// request is sent before that. Each exchange connects in its own task, because connections are
+    /// not reused.
     static CONNECTED: Arc<AtomicBool>;
 }
 
-/// Finds the addresses of a name.
+/// A function that resolves a host name.
 pub type Lookup =
     Arc<dyn Fn(String) -> BoxFuture<'static, std::io::Result<Vec<IpAddr>>> + Send + Sync>;
 
-/// The client cannot be set up on this machine.
+/// The HTTP client cannot be set up on this machine.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot set up the client for http: {0}")]
 pub struct HttpError(String);
 
-/// Makes requests.
+/// The HTTP client.
 pub struct Http {
     plain: Client,
-    /// For TLS. Made when it is first needed: a machine without root certificates can still ask its own servers.
+    /// The client for TLS. Created when it is first needed, so that a machine without root
+    /// certificates can still reach its own servers.
     secure: OnceLock<Result<Client, String>>,
     resolver: Arc<Resolver>,
     secrets: Secrets,
 }
 
-/// An exchange that failed.
+/// A failed exchange.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failed {
-    /// What the guest is told.
+    /// The error that the guest receives.
     pub error: HostError,
-    /// Whether the request went out.
+    /// Whether the request was sent.
     pub sent: Sent,
 }
 
-/// Whether a request went out.
+/// Whether a request was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// It did not.
+    /// It was not sent.
     No,
-    /// It may have, and may have taken effect.
+    /// It may have been sent and may have taken effect.
     Perhaps,
 }
 
-/// A request on its way from one host to the next.
+/// A request to the original address or to the target of a redirect.
 struct Hop<'a> {
     request: &'a Request,
     url: Url,
-    /// Whether it is still where it was sent to: elsewhere no secret follows.
+    /// Whether the origin is still that of the original request. Secrets are sent to no other.
     home: bool,
 }
 
 impl Http {
-    /// A client that puts in these secrets.
+    /// Creates a client that can insert these secrets.
     pub fn new(secrets: Secrets) -> Result<Self, HttpError> {
         let lookup: Lookup = Arc::new(|name| {
             Box::pin(async move {
@@ -101,7 +105,7 @@ impl Http {
         Self::with_lookup(secrets, lookup)
     }
 
-    /// The same, with names looked up in another way.
+    /// Creates a client that resolves names with `lookup`.
     pub fn with_lookup(secrets: Secrets, lookup: Lookup) -> Result<Self, HttpError> {
         let resolver = Arc::new(Resolver { lookup });
         let plain = builder(&resolver)
@@ -116,7 +120,8 @@ impl Http {
         })
     }
 
-    /// Makes one exchange. `key` is sent with a write that has none of its own. No more is taken than is allowed.
+    /// Performs one exchange. `key` is the idempotency key for a write that has none of its own.
+    /// The size of the response is limited by `allowance`.
     pub async fn fetch(
         &self,
         request: &Request,
@@ -145,7 +150,8 @@ impl Http {
                 )
             }
         };
-        // Others are none of its business: to mark them would tell what they are.
+        // Only these secrets are replaced in the response. Replacing others would reveal their
+        // values.
         let mut known: BTreeSet<String> = request.secrets.iter().cloned().collect();
         let exchange = async {
             let response = self.follow(request, grants, key, &mut known).await?;
@@ -158,7 +164,7 @@ impl Http {
             .map_err(|failed| self.told(request, &known, failed))
     }
 
-    /// Where the operator's secrets are, names and errors alone come out.
+    /// Adds the request to the message of a failure and removes secrets from it.
     fn told(&self, request: &Request, known: &BTreeSet<String>, failed: Failed) -> Failed {
         let message = format!("`{}` failed: {}", request.told(), failed.error.message);
         let sent = if request.is_write() {
@@ -175,8 +181,8 @@ impl Http {
         }
     }
 
-    /// Makes a request and, for reads, those that it is redirected to. The secrets that are `known` to any who answer grow
-    /// with each.
+    /// Sends a request and, for reads, follows redirects. Adds to `known` the secrets that each
+    /// host may receive.
     async fn follow(
         &self,
         request: &Request,
@@ -267,7 +273,8 @@ impl Http {
         })
     }
 
-    /// The address with its secrets. One that a server has given has none: it could ask for any.
+    /// Returns the address with its secrets inserted. No secrets are inserted into the target of a
+    /// redirect, because a server could then obtain any of them.
     fn address(&self, hop: &Hop<'_>) -> Result<Url, Failed> {
         let mut url = hop.url.clone();
         if hop.request.secrets.is_empty() || !hop.home {
@@ -317,7 +324,7 @@ impl Http {
         Ok(headers)
     }
 
-    /// Takes what came back, as far as there is room for it.
+    /// Reads the response, as far as the limits allow.
     async fn take(
         &self,
         mut response: reqwest::Response,
@@ -352,7 +359,8 @@ impl Http {
                 .secrets
                 .hide(&String::from_utf8_lossy(value.as_bytes()), known),
         };
-        // There is no way to mark a name, so that a header with a secret in it is left out.
+        // A name cannot contain the replacement text, so a header whose name contains a secret is
+        // omitted.
         let clean = |(name, _): &(&HeaderName, &HeaderValue)| {
             !self.secrets.is_in_name(name.as_str(), known)
         };
@@ -375,7 +383,7 @@ impl Http {
             body.extend_from_slice(&chunk);
         }
         let hidden = self.secrets.hide_bytes(&body, known);
-        // A name may be longer than the value in whose place it stands.
+        // The replacement may be longer than the secret.
         allowed(hidden.len().saturating_sub(body.len()))?;
         Ok(Response {
             status: response.status().as_u16(),
@@ -385,7 +393,8 @@ impl Http {
     }
 }
 
-/// Where a response sends a read to. What is no redirect, or one of a write, is the guest's to look at.
+/// Returns the target of a redirect, if the response to a read is one. The guest handles all other
+/// responses, including redirects of writes.
 fn redirected<'a>(hop: &Hop<'a>, response: &reqwest::Response) -> Result<Option<Hop<'a>>, Failed> {
     let request = hop.request;
     let location = response
@@ -444,7 +453,8 @@ fn builder(resolver: &Arc<Resolver>) -> reqwest::ClientBuilder {
         .dns_resolver(Arc::clone(resolver))
 }
 
-/// Whether a host is an address, or this machine. Only an entry that says so literally grants it.
+/// Returns whether the host is an IP address or this machine. Such a host is reachable only if it
+/// was granted literally.
 fn is_literal(url: &Url) -> bool {
     !matches!(url.host(), Some(url::Host::Domain(name)) if name != address::LOCALHOST)
 }
@@ -461,7 +471,7 @@ fn failed(kind: HostErrorKind, message: impl Into<String>) -> Failed {
     }
 }
 
-/// The failure of what would be larger than what guests may ask for once its secrets are in it.
+/// Returns the failure for a request that exceeds a limit once its secrets are inserted.
 fn too_long(what: &str, limit: usize) -> Failed {
     let message = format!(
         "with the secrets in it, its {what} larger than {} KiB",
@@ -470,7 +480,7 @@ fn too_long(what: &str, limit: usize) -> Failed {
     failed(HostErrorKind::Invalid, message)
 }
 
-/// The failure of a connection.
+/// Returns the failure for a connection error.
 fn broken(error: &reqwest::Error) -> Failed {
     if let Some(forbidden) = cause::<Forbidden>(error) {
         return failed(HostErrorKind::Denied, forbidden.to_string());
@@ -497,13 +507,14 @@ fn cause<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a
     None
 }
 
-/// Looks names up, and keeps to itself the addresses that they must not stand for. What is returned is what is
-/// connected to.
+/// Resolves names and withholds addresses that are not allowed. The client connects to exactly the
+/// addresses that are returned.
 struct Resolver {
     lookup: Lookup,
 }
 
-/// A name that stands for forbidden addresses only. They are not told: a guest could map what is not public.
+/// The error for a name that resolves only to addresses that are not allowed. It does not contain
+/// them: otherwise a guest could map a private network.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "`{name}` is not at a public address; if that is meant, use the address itself and grant it"
@@ -517,10 +528,10 @@ impl Resolve for Resolver {
         let name = name.as_str().to_owned();
         let found = (self.lookup)(name.clone());
         Box::pin(async move {
-            let (allowed, forbidden): (Vec<IpAddr>, Vec<IpAddr>) = found
+            let (allowed, forbidden) = found
                 .await?
                 .into_iter()
-                .partition(|address| address::is_allowed(&name, *address));
+                .partition::<Vec<IpAddr>, _>(|address| address::is_allowed(&name, *address));
             match forbidden.first() {
                 Some(address) if allowed.is_empty() => {
                     tracing::warn!(

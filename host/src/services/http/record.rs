@@ -1,5 +1,5 @@
-//! The form of a recorded exchange: the request as a digest, the response as JSON that people can read. A body that is
-//! no text is recorded in base64.
+//! The format of a recorded exchange: a digest of the request, and the response as readable JSON. A
+//! body that is not UTF-8 is encoded in base64.
 
 use std::borrow::Cow;
 
@@ -13,10 +13,12 @@ use super::{Header, Request, Response};
 use crate::sha256::Sha256;
 
 impl Request {
-    /// By what a recorded exchange is known again. Placeholders of secrets are part of it, values are not; neither is
-    /// how long it may take. `own` begins the idempotency keys of this lineage, and `first` those of the first one: what
-    /// was asked before lineages parted is the same request in each.
-    pub fn digest(&self, (own, first): (&str, &str)) -> String {
+    /// Returns the digest that identifies this request in the journal. It covers the placeholders
+    /// of secrets but not their values, and not the timeout. `own` is the prefix of the idempotency
+    /// keys of this lineage, and `first` that of the first lineage. Requests that differ only in
+    /// this prefix have the same digest, so that a request made before lineages diverged is
+    /// recognized in each.
+    pub fn digest(&self, own: &str, first: &str) -> String {
         let Self {
             method,
             url,
@@ -27,7 +29,7 @@ impl Request {
             timeout_ms: _,
         } = self;
         let (own, first) = (format!("{own}/"), format!("{first}/"));
-        // In an address they are escaped.
+        // In an address, these characters are percent-encoded.
         let escaped = |text: &str| text.replace('@', "%40").replace('/', "%2F");
         let (own_escaped, first_escaped) = (escaped(&own), escaped(&first));
         let same = |text: &str| match own == first {
@@ -61,7 +63,7 @@ impl Request {
 }
 
 impl Response {
-    /// As it is recorded.
+    /// Returns the record of the response.
     pub fn to_json(&self) -> Json {
         let Self {
             status,
@@ -80,7 +82,7 @@ impl Response {
         Json::from(record)
     }
 
-    /// From a record. What is wrong with it is said.
+    /// Parses a record. The error describes what is wrong.
     pub fn from_json(record: &Json) -> Result<Self, String> {
         let record = record.value();
         let status = match record.get("status") {
@@ -112,7 +114,7 @@ impl Response {
     }
 }
 
-/// A list of pairs, or an object.
+/// Parses headers, which are a list of pairs or an object.
 fn headers(given: &Value) -> Result<Vec<Header>, String> {
     let header = |name: &Value, value: &Value| match (name.as_str(), value.as_str()) {
         (Some(name), Some(value)) => Ok(Header {
@@ -134,9 +136,9 @@ fn headers(given: &Value) -> Result<Vec<Header>, String> {
     }
 }
 
-/// The response that an operator gives in place of one that was lost: an object of `status`, `headers`, `body` or
-/// `base64`; anything else is the body of a good response, a text as it is. What might be either is refused: it counts for
-/// good.
+/// Returns the response that an operator provides in place of a lost one. An object with only the
+/// fields `status`, `headers`, `body` and `base64` is the response. Any other value is the body of
+/// a response with status 200. Fails if an object could be either, because the decision is final.
 pub fn operators(value: &Value) -> Result<Response, String> {
     const FIELDS: [&str; 4] = ["status", "headers", "body", "base64"];
     let body = || Response::from_json(&Json::from(json!({ "body": value })));
@@ -232,9 +234,8 @@ mod tests {
         );
     }
 
-    #[test]
-    fn a_digest_changes_with_all_that_is_asked_and_with_nothing_else() {
-        let request = Request {
+    fn request() -> Request {
+        Request {
             method: "POST".into(),
             url: reqwest::Url::parse("http://a/x").expect("an address"),
             headers: vec![Header {
@@ -245,35 +246,18 @@ mod tests {
             secrets: vec!["TOKEN".into()],
             key: None,
             timeout_ms: None,
-        };
+        }
+    }
+
+    #[test]
+    fn a_digest_changes_with_all_that_is_asked_and_with_nothing_else() {
+        let request = request();
         let patient = Request {
             timeout_ms: Some(1),
             ..request.clone()
         };
-        let run = ("run-1", "run-1");
-        assert_eq!(request.digest(run), patient.digest(run));
-        let of = |run: &str| Request {
-            url: reqwest::Url::parse(&format!(
-                "http://a/{run}/0/A/1?key={}%2F0",
-                run.replace('@', "%40")
-            ))
-            .expect("one"),
-            headers: vec![Header {
-                name: "a".into(),
-                value: format!("x {run}/0/A/1"),
-            }],
-            body: Some(format!("{{\"key\": \"{run}/0/A/1\"}}").into()),
-            key: Some(format!("{run}/0/A/1-0")),
-            ..request.clone()
-        };
-        assert_eq!(
-            of("run-1@main.1").digest(("run-1@main.1", "run-1")),
-            of("run-1").digest(run)
-        );
-        assert_ne!(
-            of("run-1@main.2").digest(("run-1@main.1", "run-1")),
-            of("run-1").digest(run)
-        );
+        let digest = |request: &Request| request.digest("run-1", "run-1");
+        assert_eq!(digest(&request), digest(&patient));
         let others = [
             Request {
                 method: "PUT".into(),
@@ -304,11 +288,34 @@ mod tests {
                 ..request.clone()
             },
         ];
-        let digests: std::collections::BTreeSet<_> = others
-            .iter()
-            .chain([&request])
-            .map(|request| request.digest(run))
-            .collect();
+        let digests: std::collections::BTreeSet<_> =
+            others.iter().chain([&request]).map(digest).collect();
         assert_eq!(digests.len(), others.len() + 1);
+    }
+
+    #[test]
+    fn a_digest_is_the_same_in_every_lineage() {
+        let of = |run: &str| Request {
+            url: reqwest::Url::parse(&format!(
+                "http://a/{run}/0/A/1?key={}%2F0",
+                run.replace('@', "%40")
+            ))
+            .expect("one"),
+            headers: vec![Header {
+                name: "a".into(),
+                value: format!("x {run}/0/A/1"),
+            }],
+            body: Some(format!("{{\"key\": \"{run}/0/A/1\"}}").into()),
+            key: Some(format!("{run}/0/A/1-0")),
+            ..request()
+        };
+        assert_eq!(
+            of("run-1@main.1").digest("run-1@main.1", "run-1"),
+            of("run-1").digest("run-1", "run-1")
+        );
+        assert_ne!(
+            of("run-1@main.2").digest("run-1@main.1", "run-1"),
+            of("run-1").digest("run-1", "run-1")
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! Secrets: read once from the operator's environment, put in where a request leaves the host, taken out of what comes
-//! back. Nothing else ever holds a value. In which forms they are found again is in `services::trace`.
+//! The secrets of a team: read once from the operator's environment, inserted when a request leaves
+//! the host, and removed from what comes back. No other module holds their values.
+//! `services::trace` knows the encodings in which they are found.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,11 +10,11 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use crate::services::trace::{Trace, hidden};
 use crate::services::variables::Variables;
 
-/// What a placeholder begins with; the name and `CLOSE` follow.
+/// The beginning of a placeholder. The name and `CLOSE` follow.
 const OPEN: &str = "{{secret:";
 const CLOSE: &str = "}}";
 
-/// The text that stands for a secret in a request.
+/// Returns the placeholder of a secret in a request.
 pub fn placeholder(name: &str) -> String {
     format!("{OPEN}{name}{CLOSE}")
 }
@@ -22,11 +23,11 @@ pub fn placeholder(name: &str) -> String {
 #[derive(Default)]
 pub struct Secrets {
     values: BTreeMap<String, String>,
-    /// What is looked for in responses, by name.
+    /// A redactor for each secret, by name.
     traces: BTreeMap<String, Trace>,
 }
 
-/// A secret that cannot be used.
+/// A secret that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the secret `{name}` is read from the environment variable of that name, which {problem}")]
 pub struct Missing {
@@ -37,7 +38,7 @@ pub struct Missing {
 }
 
 impl Secrets {
-    /// Reads the variables with these names. All that cannot be read are told.
+    /// Reads the environment variables with these names. Returns all that cannot be read.
     pub fn read<'a>(
         variables: &Variables,
         names: impl IntoIterator<Item = &'a str>,
@@ -47,7 +48,9 @@ impl Secrets {
         let mut missing = Vec::new();
         for name in names {
             match variables.require(name) {
-                Ok(value) => drop(values.insert(name.to_owned(), value)),
+                Ok(value) => {
+                    values.insert(name.to_owned(), value);
+                }
                 Err(problem) => missing.push(Missing {
                     name: name.to_owned(),
                     problem,
@@ -61,7 +64,7 @@ impl Secrets {
         }
     }
 
-    /// Secrets with these values.
+    /// Returns secrets with these values.
     pub fn new(values: BTreeMap<String, String>) -> Self {
         let trace =
             |(name, value): (&String, &String)| Some((name.clone(), Trace::of(name, value)?));
@@ -69,13 +72,14 @@ impl Secrets {
         Self { values, traces }
     }
 
-    /// A text with the values of these secrets in place of their placeholders. None where it would be longer than a
-    /// limit: a short text may name a long value many times.
+    /// Returns a text in which the placeholders of the secrets in `names` are replaced by their
+    /// values. Returns `None` if the result would be longer than `limit` bytes, because a short
+    /// text may contain a placeholder many times.
     pub(super) fn fill(&self, text: &str, names: &[String], limit: usize) -> Option<String> {
         self.put(text, names, str::to_owned, limit)
     }
 
-    /// The same for a part of an address.
+    /// Like `fill`, for the query of an address: the values are percent-encoded.
     pub(super) fn fill_encoded(
         &self,
         text: &str,
@@ -85,7 +89,7 @@ impl Secrets {
         self.put(text, names, encoded, limit)
     }
 
-    /// The same for bytes.
+    /// Like `fill`, for bytes.
     pub(super) fn fill_bytes(
         &self,
         bytes: &[u8],
@@ -112,7 +116,7 @@ impl Secrets {
     ) -> Option<String> {
         let mut filled = String::new();
         let mut rest = text;
-        // One pass: what is put in is not looked at again.
+        // Inserted values are not scanned again.
         while let Some(at) = rest.find(OPEN) {
             let after = &rest[at + OPEN.len()..];
             let name = after.find(CLOSE).map(|end| &after[..end]);
@@ -134,17 +138,17 @@ impl Secrets {
         Some(filled + rest).filter(|filled| filled.len() <= limit)
     }
 
-    /// A text in which names stand for the values of these secrets.
+    /// Returns a text in which the values of these secrets are replaced by their names.
     pub(super) fn hide(&self, text: &str, names: &BTreeSet<String>) -> String {
         String::from_utf8_lossy(&self.hide_bytes(text.as_bytes(), names)).into_owned()
     }
 
-    /// The same for bytes.
+    /// Like `hide`, for bytes.
     pub(super) fn hide_bytes(&self, bytes: &[u8], names: &BTreeSet<String>) -> Vec<u8> {
         hidden(bytes, &self.looked_for(names).collect::<Vec<_>>())
     }
 
-    /// Whether the name of a header repeats one of these secrets.
+    /// Returns whether the name of a header contains one of these secrets.
     pub(super) fn is_in_name(&self, header: &str, names: &BTreeSet<String>) -> bool {
         self.looked_for(names).any(|trace| trace.is_in_name(header))
     }
@@ -160,7 +164,7 @@ impl fmt::Debug for Secrets {
     }
 }
 
-/// Whether a text holds a placeholder of one of these secrets.
+/// Returns whether a text contains a placeholder of one of these secrets.
 pub(super) fn holds(bytes: &[u8], names: &[String]) -> bool {
     names
         .iter()
@@ -177,14 +181,15 @@ fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
         .position(|window| window == wanted)
 }
 
-/// Bytes with each of some runs replaced, the first that fits at a place, in one pass. None for more than a limit.
+/// Replaces byte sequences in one pass. At each position, the first one that matches is replaced.
+/// Returns `None` if the result would be longer than `limit` bytes.
 fn replaced(bytes: &[u8], changes: &[(Vec<u8>, Vec<u8>)], limit: usize) -> Option<Vec<u8>> {
-    // Few bytes begin any of the runs; the others are passed over without a closer look.
+    // Most bytes begin none of the sequences and are skipped quickly.
     let mut begins = [false; 256];
     for (from, _) in changes {
-        from.first()
-            .iter()
-            .for_each(|first| begins[usize::from(**first)] = true);
+        if let Some(first) = from.first() {
+            begins[usize::from(*first)] = true;
+        }
     }
     let mut out = Vec::with_capacity(bytes.len());
     let mut rest = bytes;

@@ -1,4 +1,5 @@
-//! What the providers are built from, and what can be wrong with it. `[llm]` itself is parsed by the manifest.
+//! The configuration of the language models, and what can be wrong with it. The manifest parses
+//! `[llm]` itself.
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -10,23 +11,23 @@ pub use super::record::RecordError;
 pub use super::scripted::ReplyFileError;
 use super::tokens::Tokens;
 
-/// The language models of a team.
+/// The configuration of a team's language models.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The model of requests that name none.
+    /// The model for requests that name none.
     pub model: Option<String>,
-    /// What tokens cost.
+    /// The price of tokens.
     pub price: Price,
-    /// How many requests are made in a minute; none for no limit.
+    /// The maximum number of requests per minute. `None` means no limit.
     pub requests_per_minute: Option<NonZeroU32>,
-    /// Where exchanges are recorded, to be served again by the provider `recorded`.
+    /// The file in which exchanges are recorded. The provider `recorded` can serve them again.
     pub record: Option<PathBuf>,
-    /// Who answers.
+    /// The provider that answers.
     pub provider: Provider,
 }
 
 impl Config {
-    /// Models that this provider answers for, free and as fast as they can.
+    /// Returns a configuration with this provider, without a price, a rate limit or a record.
     pub fn of(provider: Provider) -> Self {
         Self {
             model: None,
@@ -38,15 +39,15 @@ impl Config {
     }
 }
 
-/// Who answers.
+/// The configuration of the provider that answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Provider {
-    /// Replies written in a file.
+    /// Replies that are written in a file.
     Scripted {
         /// The file, `replies.toml`.
         replies: PathBuf,
     },
-    /// What was recorded of an earlier run.
+    /// The recorded exchanges of an earlier run.
     Recorded {
         /// The record.
         replies: PathBuf,
@@ -58,37 +59,37 @@ pub enum Provider {
 /// An OpenAI-compatible endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// `chat/completions` is appended to its path. `http` is allowed, for endpoints on this machine, and in a query
-    /// `api-version`, which some want.
+    /// `chat/completions` is appended to its path. `http` is allowed, for endpoints on this
+    /// machine. The query may contain `api-version`, which some endpoints require.
     pub base_url: String,
-    /// The environment variable that holds the API key; none for endpoints that want none.
+    /// The environment variable that contains the API key. `None` if the endpoint requires no key.
     pub api_key_env: Option<String>,
-    /// How often a request that failed in passing is made again.
+    /// The maximum number of retries after temporary failures.
     pub retries: u32,
-    /// How long one request may take, from connecting to the last byte of the reply.
+    /// The maximum duration of one request, from connecting to the last byte of the reply.
     pub timeout: Duration,
 }
 
 impl Endpoint {
-    /// The number of retries where the operator names none.
+    /// The default number of retries.
     pub const RETRIES: u32 = 3;
-    /// The time for one request where the operator names none: as long as an action has by default.
+    /// The default timeout of a request. It equals the default time limit of an action.
     pub const TIMEOUT: Duration = Duration::from_secs(120);
 }
 
-/// What a million tokens cost. Free by default.
+/// The prices of a million tokens. They are zero by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Price {
-    /// Of the request.
+    /// The price of tokens in the request.
     pub input: Usd,
-    /// Of the reply.
+    /// The price of tokens in the reply.
     pub output: Usd,
-    /// Of what the provider took from its cache; none costs as `input`.
+    /// The price of tokens that the provider read from its cache. `None` means the same as `input`.
     pub cache_read: Option<Usd>,
 }
 
 impl Price {
-    /// What a call costs that used this many tokens.
+    /// Returns the cost of a call that used these tokens.
     pub fn of(self, tokens: Tokens) -> Usd {
         let cached = tokens.cached.min(tokens.input);
         let cache_read = self.cache_read.unwrap_or(self.input);
@@ -98,19 +99,19 @@ impl Price {
     }
 }
 
-/// Why no provider could be built: the operator's mistake.
+/// The reason why no provider could be set up, which is a mistake of the operator.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// The replies of the scripted provider are unusable.
+    /// The file of the scripted provider cannot be used.
     #[error(transparent)]
     Replies(#[from] ReplyFileError),
     /// A record cannot be read or written.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// The endpoint's address is unusable.
+    /// The endpoint's address cannot be used.
     #[error("cannot use `{url}` as the model's `base_url`: {reason}")]
     BaseUrl {
-        /// The address, without what may be secret in it.
+        /// The address, without the parts that may be secret.
         url: String,
         /// What is wrong with it, and a hint.
         reason: String,
@@ -123,7 +124,7 @@ pub enum ConfigError {
     ApiKey {
         /// The variable.
         name: String,
-        /// What is wrong with its value, which is never shown.
+        /// What is wrong with its value. The value itself is never displayed.
         problem: &'static str,
     },
     /// The HTTP client could not be set up.
@@ -131,7 +132,7 @@ pub enum ConfigError {
     Client {
         /// The endpoint.
         url: String,
-        /// What the client library says.
+        /// The error of the client library.
         reason: String,
     },
 }

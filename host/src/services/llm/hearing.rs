@@ -1,5 +1,5 @@
-//! Listening to replies while they are written. Nothing depends on what is heard: a reply is recorded whole before
-//! anybody is given it.
+//! Observing replies while they are written. Observation affects nothing else: a reply is recorded
+//! as a whole before an action receives it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,24 +10,24 @@ use tokio::sync::watch;
 use super::Reply;
 use super::tokens::Tokens;
 
-/// What is heard of a reply.
+/// A change of a reply that is being written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard<'a> {
-    /// More of its text.
+    /// More text of the reply.
     Text(&'a str),
-    /// What was heard so far does not count: the reply broke off, and is asked for again.
+    /// The text so far is void: the reply broke off, and the request is repeated.
     Again,
 }
 
-/// Hears one reply. It is dropped when that is over.
+/// A callback for the events of one reply. It is dropped when no more follow.
 pub type Listener = Box<dyn FnMut(Heard<'_>) + Send>;
 
-/// Is told of each call that leaves the host, by the name of the role that makes it and what it calls. Gives a listener
-/// where a model's reply is to be heard while it is written.
+/// A callback for each call that leaves the host. It receives the name of the role that makes the
+/// call and the kind of the call. Returns a listener if the reply of a model is to be observed.
 pub type Audience = Arc<dyn Fn(&str, HostCallKind) -> Option<Listener> + Send + Sync>;
 
-/// Where a request is. It may have to wait for its turn, at first or after it was refused or its reply broke off, and costs
-/// nothing more meanwhile.
+/// Whether a request is in flight. A request may have to wait for the rate limit, at first or again
+/// after a failure. It costs nothing more while it waits.
 #[derive(Clone, Debug, Default)]
 pub struct Departure(Arc<watch::Sender<Place>>);
 
@@ -46,20 +46,21 @@ impl Default for Place {
 }
 
 impl Departure {
-    /// Of what has not left yet.
+    /// Returns the state of a request that has not been sent yet.
     pub fn ahead() -> Self {
         Self::default()
     }
 
-    /// Of what may have left as soon as it is made, and never comes back to wait.
+    /// Returns the state of a request that may be sent immediately and never waits again.
     pub fn over() -> Self {
         Self(Arc::new(watch::Sender::new(Place::Away)))
     }
 
-    /// Waits until it is not away, and gives what it has used up by then.
+    /// Waits until the request is not in flight, and returns the tokens that it has used until
+    /// then.
     pub async fn here(&self) -> Tokens {
         let mut place = self.0.subscribe();
-        // It cannot be gone while it is held here.
+        // The sender cannot be dropped, because `self` holds it.
         match place
             .wait_for(|place| *place != Place::Away)
             .await
@@ -71,17 +72,18 @@ impl Departure {
     }
 }
 
-/// What is heard of a call: its departure, and its reply where somebody listens.
+/// Observes a call: tracks whether it is in flight, and passes the reply to a listener, if there is
+/// one.
 #[derive(Default)]
 pub struct Hearing {
     departure: Departure,
     listener: Option<Listener>,
-    /// Whether anything of the reply was heard.
+    /// Whether the listener has received any text of the reply.
     begun: bool,
 }
 
 impl Hearing {
-    /// Somebody listens.
+    /// Returns an observer with a listener.
     pub fn by(listener: Listener) -> Self {
         Self {
             listener: Some(listener),
@@ -89,27 +91,27 @@ impl Hearing {
         }
     }
 
-    /// Of a call whose departure is waited for.
+    /// Replaces the dispatch state, so that the caller can wait for it.
     pub fn of(self, departure: Departure) -> Self {
         Self { departure, ..self }
     }
 
-    /// The request leaves now.
+    /// Notes that the request is sent now.
     pub(super) fn departs(&self) {
         self.departure.0.send_replace(Place::Away);
     }
 
-    /// The request was refused or its reply broke off, and it waits to be made again. So much is used up.
+    /// Notes that the request failed and waits to be sent again. It has used these tokens so far.
     pub(super) fn returns(&self, used: Tokens) {
         self.departure.0.send_replace(Place::Here { used });
     }
 
-    /// Whether anybody listens.
+    /// Returns whether there is a listener.
     pub(super) fn is_wanted(&self) -> bool {
         self.listener.is_some()
     }
 
-    /// More of the reply's text has come.
+    /// Passes more text of the reply to the listener.
     pub(super) fn text(&mut self, text: &str) {
         if let Some(listener) = self.listener.as_mut().filter(|_| !text.is_empty()) {
             self.begun = true;
@@ -117,7 +119,7 @@ impl Hearing {
         }
     }
 
-    /// The reply is asked for again.
+    /// Tells the listener that the request is repeated.
     pub(super) fn again(&mut self) {
         if let Some(listener) = self
             .listener
@@ -128,7 +130,7 @@ impl Hearing {
         }
     }
 
-    /// The reply is there. It is heard now if it came in one piece.
+    /// Notes that the reply is complete. Passes its text to the listener if none was passed yet.
     pub(super) fn whole(&mut self, reply: &Reply) {
         if !self.begun {
             self.text(&reply.text);

@@ -1,6 +1,7 @@
-//! The team's models: whoever answers, every request is checked, bounded and paid for here in the same way.
+//! The language models of a team. Every request is validated, limited and charged here, whichever
+//! provider answers.
 //!
-//! How an answer is come by is in `remote`, `scripted` and `record`. Budgets and grants are the driver's.
+//! The providers are in `remote`, `scripted` and `record`. Budgets and grants belong to the driver.
 
 use strata_core::json::{Json, JsonError};
 use strata_core::money::Usd;
@@ -16,12 +17,13 @@ use super::{Finish, Hearing, Reply, Request, Unanswered};
 use crate::gateway::{HostError, HostErrorKind};
 use crate::services::variables::Variables;
 
-/// How many requests are under way at once, whoever asks: enough to hide the latency of a large fan-out, few enough
-/// not to run into an endpoint's rate limit by ourselves. A request keeps its place while it waits to be retried, so
-/// that a busy endpoint is asked less.
+/// The maximum number of concurrent requests of a team. It is large enough to hide the latency of a
+/// large fan-out, and small enough that the team alone does not exceed the rate limit of an
+/// endpoint. A request keeps its permit while it waits for a retry, so that a busy endpoint
+/// receives fewer requests.
 const PARALLEL: usize = 16;
 
-/// How much of a reply or a body is quoted in an error.
+/// The maximum number of characters of a reply or a body that an error message quotes.
 pub(super) const EXCERPT_CHARS: usize = 300;
 
 /// The language models of a team.
@@ -42,32 +44,33 @@ enum Provider {
     Remote(Box<Remote>),
 }
 
-/// A reply and what it cost.
+/// A reply and its cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Completed {
     /// The reply.
     pub reply: Reply,
     /// What it cost.
     pub cost: Usd,
-    /// How many tokens it used.
+    /// The number of tokens that it used.
     pub tokens: u64,
 }
 
-/// No reply. It may have cost something all the same: a reply that breaks what was asked of it is paid for.
+/// A failed request. It may have a cost: a reply that violates the request is paid for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failed {
-    /// Why there is none.
+    /// Why there is no reply.
     pub error: HostError,
     /// What it cost.
     pub cost: Usd,
-    /// How many tokens it used.
+    /// The number of tokens that it used.
     pub tokens: u64,
-    /// How a reply ended that breaks what was asked of it; none where there was no reply.
+    /// Why a reply ended that violates the request. `None` if there was no reply.
     pub finish: Option<Finish>,
 }
 
 impl Models {
-    /// Reads what the provider needs: the file of replies, or the API key from its variable.
+    /// Loads what the provider needs: the file of replies, or the API key from its environment
+    /// variable.
     pub fn new(config: &Config, variables: &Variables) -> Result<Self, ConfigError> {
         let provider = match &config.provider {
             config::Provider::Scripted { replies } => Provider::Scripted(Scripted::load(replies)?),
@@ -86,23 +89,23 @@ impl Models {
         })
     }
 
-    /// The model of requests that name none.
+    /// Returns the model for requests that name none.
     pub fn default_model(&self) -> Option<&str> {
         self.model.as_deref()
     }
 
-    /// What a request may be expected to use up at most: held back while it is under way. A request that bounds no
-    /// reply is taken for one of usual length.
+    /// Returns the cost and the tokens that a request is expected to use at most. They are reserved
+    /// while it is in flight. If the request does not limit the reply, a usual length is assumed.
     pub fn estimate(&self, request: &Request) -> (Usd, u64) {
         self.charge(expected(request))
     }
 
-    /// Asks once. Dropping the future gives the request up.
+    /// Sends a request and returns its reply. Dropping the future cancels the request.
     pub async fn complete(&self, request: &Request) -> Result<Completed, Failed> {
         self.complete_heard(request, Hearing::default()).await
     }
 
-    /// The same, while somebody listens to the reply as it is written.
+    /// Sends a request like `complete`, and passes the reply to an observer as it is written.
     pub async fn complete_heard(
         &self,
         request: &Request,
@@ -144,7 +147,7 @@ impl Models {
         }
     }
 
-    /// What a request without a reply cost.
+    /// Returns the failure of a request, with its cost.
     fn failed(&self, request: &Request, Unanswered { error, used }: Unanswered) -> Failed {
         let (cost, tokens) = self.charge(used.tokens(request));
         Failed {
@@ -155,12 +158,12 @@ impl Models {
         }
     }
 
-    /// What tokens cost, and how many they are.
+    /// Returns the cost of tokens, and their number.
     pub fn charge(&self, tokens: Tokens) -> (Usd, u64) {
         (self.price.of(tokens), tokens.total())
     }
 
-    /// Asks once. Gives what replies used up before that broke off, too.
+    /// Sends a request to the provider. Also returns what earlier attempts used that broke off.
     async fn ask(
         &self,
         request: &Request,
@@ -175,7 +178,7 @@ impl Models {
             return Err(invalid("cannot ask a model: `temperature` is not a finite number").into());
         }
         let model = request.model.as_deref().or(self.model.as_deref());
-        // The semaphore is never closed, so a place is always got in the end.
+        // The semaphore is never closed, so acquiring cannot fail.
         let _place = self.places.acquire().await;
         match &self.provider {
             Provider::Recorded(recorded) => {
@@ -195,9 +198,7 @@ impl Models {
                          `[llm]`",
                     )
                 })?;
-                endpoint
-                    .complete(model, request, (hearing, &self.pace))
-                    .await
+                endpoint.complete(model, request, hearing, &self.pace).await
             }
         }
     }
@@ -207,7 +208,7 @@ pub(super) fn invalid(message: impl Into<String>) -> HostError {
     HostError::new(HostErrorKind::Invalid, message)
 }
 
-/// Brings a reply into the form that was asked for, or says why it cannot be.
+/// Converts a reply to the requested form, or returns why that is impossible.
 fn checked(mut reply: Reply, request: &Request) -> Result<Reply, String> {
     for call in &mut reply.tool_calls {
         let arguments = Json::parse(&call.arguments).map_err(|e| {
@@ -223,7 +224,7 @@ fn checked(mut reply: Reply, request: &Request) -> Result<Reply, String> {
     if request.output_schema.is_some() && reply.data.is_none() {
         match Json::parse(unfenced(&reply.text)) {
             Ok(data) => reply.data = Some(data.as_str().to_owned()),
-            // A model that calls a tool answers later.
+            // A model that calls a tool answers in a later reply.
             Err(_) if !reply.tool_calls.is_empty() => {}
             Err(error) => return Err(not_json(&reply, request, &error)),
         }
@@ -231,7 +232,7 @@ fn checked(mut reply: Reply, request: &Request) -> Result<Reply, String> {
     Ok(reply)
 }
 
-/// What a message about a reply ends with that is not as it was to be.
+/// Returns the end of an error message about a reply that ended abnormally.
 fn flawed(finish: Finish) -> String {
     finish
         .flaw()
@@ -243,7 +244,7 @@ fn not_json(reply: &Reply, request: &Request, error: &JsonError) -> String {
         .max_tokens
         .is_some_and(|max| reply.output_tokens >= max);
     let hint = match reply.finish {
-        // Not all endpoints say it.
+        // Not all endpoints report the truncation.
         Finish::Stop if cut => "; it was truncated at `max_tokens`".to_owned(),
         finish => flawed(finish),
     };
@@ -254,7 +255,7 @@ fn not_json(reply: &Reply, request: &Request, error: &JsonError) -> String {
     )
 }
 
-/// Text without the Markdown fence that many models put around JSON.
+/// Returns the text without the Markdown code fence that many models put around JSON.
 pub(super) fn unfenced(text: &str) -> &str {
     let text = text.trim();
     let inner = text.strip_prefix("```").and_then(|t| t.strip_suffix("```"));
@@ -264,7 +265,8 @@ pub(super) fn unfenced(text: &str) -> &str {
     }
 }
 
-/// The beginning of a text from outside, fit for one line of a terminal.
+/// Returns the beginning of a text from outside. Control characters are replaced so that it fits
+/// one line of a terminal.
 pub(super) fn excerpt(text: &str) -> String {
     let mut start: String = text
         .trim()

@@ -1,8 +1,8 @@
-//! The chat completions protocol: what a reply says. The body of a request is in `body`; `assembler` puts the pieces of
-//! a streamed reply together.
+//! The chat completions protocol: interpreting replies. Writing requests is in `body`, and
+//! assembling a streamed reply from its chunks is in `assembler`.
 //!
-//! Endpoints differ in what they leave out and in which form they send the rest. What cannot be done without is a
-//! message in one of the choices.
+//! Endpoints differ in what they leave out and in how they represent the rest. Only one thing is
+//! required of a reply: a message in one of its choices.
 
 mod assembler;
 mod body;
@@ -17,7 +17,7 @@ use super::protocol::{Answer, Problem, Unusable};
 use super::tokens::{Usage, Used, count};
 use super::{Finish, ToolCall};
 
-/// Returns what a reply says.
+/// Interprets a reply.
 pub(super) fn interpret(reply: &Value) -> Result<Answer, Unusable> {
     let choice = first_choice(reply);
     let usage = usage(reply, choice);
@@ -64,7 +64,7 @@ pub(super) fn interpret(reply: &Value) -> Result<Answer, Unusable> {
     })
 }
 
-/// Returns the error that a reply or a choice states in any form.
+/// Returns the error that a reply or a choice states, in whatever form.
 fn stated_error(place: &Value) -> Option<&Value> {
     let error = &place["error"];
     let states = match error {
@@ -80,7 +80,7 @@ fn stated_error(place: &Value) -> Option<&Value> {
     (place["object"] == "error").then_some(place)
 }
 
-/// The choice with the lowest index. Without indices that is the first.
+/// Returns the choice with the lowest index. Without indices, this is the first one.
 fn first_choice(reply: &Value) -> &Value {
     let choices = reply["choices"]
         .as_array()
@@ -99,7 +99,8 @@ fn index(part: &Value, place: u64) -> u64 {
     part["index"].as_u64().unwrap_or(place)
 }
 
-/// The message of a choice; `delta` in a piece of a stream, and here and there in a whole reply.
+/// Returns the message of a choice. It is called `delta` in a chunk of a stream, and with some
+/// endpoints also in a complete reply.
 fn message(choice: &Value) -> &Value {
     let [message, delta] = [&choice["message"], &choice["delta"]];
     let has_delta = delta.as_object().is_some_and(|delta| !delta.is_empty());
@@ -131,7 +132,7 @@ fn finish(reason: &Value) -> Finish {
 #[derive(Debug, Default)]
 struct Said {
     text: String,
-    /// Whether the text is why the model refuses.
+    /// Whether the text is a refusal.
     refuses: bool,
 }
 
@@ -147,8 +148,8 @@ impl Said {
     }
 }
 
-/// The text of a content: plain, in a part or in a list of parts. A value of another kind is its JSON, since models that
-/// have to answer in JSON are sometimes passed on in this way.
+/// Returns the text of a content: a string, one part, or a list of parts. Any other value is
+/// returned as JSON, because some endpoints return a JSON answer unquoted.
 fn content(content: &Value) -> String {
     match content {
         Value::Null => String::new(),
@@ -161,7 +162,8 @@ fn content(content: &Value) -> String {
     }
 }
 
-/// The text of a part. Other kinds of parts, such as reasoning, are no text of the answer.
+/// Returns the text of a part. Parts of other types, such as reasoning, do not belong to the
+/// answer.
 fn part(part: &Value) -> String {
     let text = match (part, part["type"].as_str()) {
         (Value::String(text), _) => Some(text.as_str()),
@@ -171,7 +173,7 @@ fn part(part: &Value) -> String {
     text.unwrap_or_default().to_owned()
 }
 
-/// Why the model refuses: in a field of its own or in a part.
+/// Returns the refusal, which is in a field of its own or in a part.
 fn refusal(message: &Value) -> String {
     let own = message["refusal"].as_str().unwrap_or_default();
     let parts = message["content"].as_array().into_iter().flatten();
@@ -181,7 +183,8 @@ fn refusal(message: &Value) -> String {
     [own].into_iter().chain(parts).collect()
 }
 
-/// What the model reasoned, where that is sent apart. It is counted where the endpoint does not count.
+/// Returns the reasoning that is sent separately from the text. It is needed to estimate the tokens
+/// if the endpoint does not report them.
 fn reasoning(message: &Value) -> String {
     let fields = ["reasoning_content", "reasoning"];
     let field = fields
@@ -190,7 +193,7 @@ fn reasoning(message: &Value) -> String {
     field.unwrap_or_default().to_owned()
 }
 
-/// The calls in a message, in the old form of one function as well.
+/// Returns the tool calls in a message, including the deprecated form of a single function call.
 fn tool_calls(message: &Value) -> Vec<ToolCall> {
     let list = message["tool_calls"]
         .as_array()
@@ -207,7 +210,7 @@ fn tool_call(call: &Value) -> ToolCall {
         id: text(&call["id"]),
         name: text(&function["name"]),
         arguments: match &function["arguments"] {
-            // A tool without parameters is called with nothing at all by some.
+            // Some models call a tool without parameters with no arguments at all.
             Value::Null => "{}".to_owned(),
             Value::String(text) if text.trim().is_empty() => "{}".to_owned(),
             Value::String(text) => text.clone(),
@@ -216,13 +219,13 @@ fn tool_call(call: &Value) -> ToolCall {
     }
 }
 
-/// The name and the arguments of a call.
+/// Returns the object that contains the name and the arguments of a call.
 fn function(call: &Value) -> &Value {
     let function = &call["function"];
     if function.is_object() { function } else { call }
 }
 
-/// What a reply says about tokens. Some put it into the choice.
+/// Returns the token usage that a reply reports. Some endpoints put it into the choice.
 fn usage(reply: &Value, choice: &Value) -> Usage {
     let usage = [&reply["usage"], &choice["usage"]]
         .into_iter()

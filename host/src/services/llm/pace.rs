@@ -1,4 +1,4 @@
-//! How often a provider is asked: each request waits for its turn, those that are made again as well.
+//! The rate limit of requests to a provider. It applies to retries, too.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -8,16 +8,16 @@ use tokio::time::{Interval, MissedTickBehavior};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// The turns of all requests to a provider.
+/// Limits the rate of all requests to a provider.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     per_minute: Option<NonZeroU32>,
-    /// None before the first turn: its clock is the runtime's.
+    /// `None` before the first request. The interval has to be created within the runtime.
     turns: Mutex<Option<Interval>>,
 }
 
 impl Pace {
-    /// So many a minute at most; none for no limit.
+    /// Returns a limit of so many requests per minute, or none.
     pub(super) fn of(per_minute: Option<NonZeroU32>) -> Self {
         Self {
             per_minute,
@@ -37,7 +37,8 @@ impl Pace {
     }
 }
 
-/// Ticks with at least this pause between two, however late the one before was.
+/// Returns an interval with at least this pause between two ticks, even if the previous tick was
+/// late.
 fn every(pause: Duration) -> Interval {
     let mut interval = tokio::time::interval(pause);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);

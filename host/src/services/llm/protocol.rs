@@ -1,6 +1,7 @@
-//! What the protocol of a provider consists of: it writes the body of a request, puts the pieces of a streamed reply
-//! together to the value that would have come in one piece, and interprets that value. Both kinds of replies are thereby
-//! read by the same code. Sending, retries, redaction and charging are the same for all protocols and in `remote`.
+//! The protocol of a provider: serializes a request, assembles the chunks of a streamed reply into
+//! the value that would have come in one piece, and interprets that value. Streamed and unstreamed
+//! replies are thus interpreted by the same code. Sending, retries, redaction and charging are the
+//! same for all protocols and are in `remote`.
 
 use serde_json::Value;
 
@@ -8,30 +9,30 @@ use super::tokens::{Usage, Used};
 use super::{Finish, Request, ToolCall, openai};
 use crate::gateway::HostError;
 
-/// How a reply is to come.
+/// How a reply is transferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// In one piece.
     Whole,
-    /// As it is written.
+    /// In chunks, while it is written.
     Streamed,
 }
 
-/// A protocol.
+/// The protocol of a provider.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Protocol {
-    /// Chat completions.
+    /// OpenAI's chat completions.
     OpenAi(openai::Dialect),
 }
 
-/// What a reply says.
+/// The contents of a reply.
 #[derive(Debug)]
 pub(super) struct Answer {
-    /// The text as it came, with what the model thought aloud.
+    /// The text as it arrived, including the model's thinking in `<think>` blocks.
     pub(super) text: String,
-    /// The tools that the model calls; an id is empty where there is none.
+    /// The tool calls. An id is empty if the reply contains none.
     pub(super) tool_calls: Vec<ToolCall>,
-    /// The reasoning that was sent apart from the text. It is only counted.
+    /// The reasoning that was sent separately from the text. It is used only to estimate tokens.
     pub(super) reasoning: String,
     /// The model that answered, if the reply names it.
     pub(super) model: Option<String>,
@@ -39,35 +40,35 @@ pub(super) struct Answer {
     pub(super) usage: Usage,
 }
 
-/// Why a reply cannot be used.
+/// The reason why a reply cannot be used.
 #[derive(Debug, PartialEq)]
 pub(super) enum Problem {
-    /// It states an error, which is in here.
+    /// It states this error.
     StatedError(Value),
-    /// The reason that it gives for its end says that it failed; empty if it is an empty text.
+    /// Its finish reason means failure. The reason may be empty.
     FailedFinish(String),
-    /// It holds no reply.
+    /// It contains no message.
     NoReply,
 }
 
-/// A reply that cannot be used. It may have cost something all the same.
+/// A reply that cannot be used. It may have a cost nevertheless.
 #[derive(Debug, PartialEq)]
 pub(super) struct Unusable {
     pub(super) problem: Problem,
     pub(super) used: Used,
 }
 
-/// How far a streamed reply has come.
+/// The progress of a streamed reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Progress {
-    /// Nothing of it is there.
+    /// Nothing has arrived.
     #[default]
     Empty,
     /// It is being written.
     Open,
-    /// It is complete. The usage may still follow.
+    /// The reply is complete; the usage chunk may still follow.
     Complete,
-    /// Nothing more comes, or nothing more counts.
+    /// Nothing more arrives, or everything that follows is ignored.
     Ended,
 }
 
@@ -84,14 +85,14 @@ impl Protocol {
         }
     }
 
-    /// Returns what a reply says.
+    /// Interprets a reply.
     pub(super) fn interpret(self, reply: &Value) -> Result<Answer, Unusable> {
         match self {
             Self::OpenAi(_) => openai::interpret(reply),
         }
     }
 
-    /// Returns what puts the pieces of a streamed reply together.
+    /// Returns an assembler for the chunks of a streamed reply.
     pub(super) fn assembler(self) -> openai::Assembler {
         match self {
             Self::OpenAi(_) => openai::Assembler::default(),

@@ -1,8 +1,9 @@
-//! Records of real exchanges: written as they happen, and served again as a provider. A run against a paid endpoint
-//! becomes the script of a test in this way.
+//! Records of model calls: written during a run, and served again as a provider. A run against a
+//! paid endpoint can thus become a test.
 //!
-//! A record is NDJSON: `{"request": …, "reply": …}` or `{"request": …, "error": …}` a line, in the order in which the
-//! answers came. Keys of endpoints are no part of requests and never in it.
+//! A record is NDJSON. Each line is `{"request": …, "reply": …}` or `{"request": …, "error": …}`,
+//! in the order in which the replies arrived. API keys are not part of requests, so a record does
+//! not contain them.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -19,10 +20,10 @@ use super::{Reply, Request};
 use crate::gateway::{HostError, HostErrorKind};
 use crate::open;
 
-/// The largest record that is read.
+/// The maximum size of a record that is read, in bytes.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// One exchange.
+/// A request with its outcome.
 #[derive(Serialize, Deserialize)]
 struct Exchange {
     request: Request,
@@ -32,10 +33,10 @@ struct Exchange {
     error: Option<HostError>,
 }
 
-/// How a line begins that is written here.
+/// The beginning of each line that is written here.
 pub(crate) const BEGINNING: &[u8] = b"{\"request\":";
 
-/// Why a record cannot be used.
+/// The reason why a record cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// The file cannot be opened or read.
@@ -48,12 +49,12 @@ pub enum RecordError {
         /// Why it failed.
         source: io::Error,
     },
-    /// A line is no exchange.
+    /// A line is not a recorded exchange.
     #[error("line {line} of `{}` is no recorded model call: {why}", path.display())]
     Line {
         /// The file.
         path: PathBuf,
-        /// Counts from 1.
+        /// The line number, counted from 1.
         line: usize,
         /// What is wrong.
         why: String,
@@ -64,13 +65,13 @@ pub enum RecordError {
 #[derive(Debug)]
 pub(super) struct Recorder {
     path: PathBuf,
-    /// None after the first write that failed, which was told.
+    /// `None` after the first failed write, which was reported.
     file: Mutex<Option<File>>,
 }
 
 impl Recorder {
-    /// Goes on with a file, or begins one: a resumed run adds to the record, and to nothing else. A line that a kill or a
-    /// full disk cut off is dropped.
+    /// Opens a file to append to it, or creates it. Fails if the file is not a record. A last line
+    /// that was cut off by a kill or a full disk is removed.
     pub(super) fn open(path: &Path) -> Result<Self, RecordError> {
         let end = if path.is_file() {
             End::of(path)?
@@ -99,9 +100,9 @@ impl Recorder {
         })
     }
 
-    /// Writes an exchange. A record that cannot be written ends no run.
+    /// Appends an exchange. If that fails, the run continues without recording.
     pub(super) fn note(&self, request: &Request, result: Result<&Reply, &HostError>) {
-        // A record is a file that anybody may write: what it says of causes would not be the host's word.
+        // Anyone can write a record, so the cause is left out: it must come from this host.
         let error = result.err().map(|error| HostError {
             cause: None,
             ..error.clone()
@@ -124,19 +125,19 @@ impl Recorder {
     }
 }
 
-/// How a record ends.
+/// The end of a record.
 #[derive(Debug, Default)]
 struct End {
-    /// The bytes of its whole lines.
+    /// The total length of its complete lines in bytes.
     whole: u64,
-    /// Whether what follows them is a part of a line.
+    /// Whether a part of a line follows them.
     torn: bool,
-    /// Whether it is a line without its end, as some editors leave it.
+    /// Whether a line without a line break follows them, as some editors leave it.
     unended: bool,
 }
 
 impl End {
-    /// Looks for it. A file that is no record is refused, as far as its first and last lines show it.
+    /// Examines a file. Fails if the first or the last line shows that it is not a record.
     fn of(path: &Path) -> Result<Self, RecordError> {
         let fail = |source| RecordError::Io {
             action: "read",
@@ -149,7 +150,8 @@ impl End {
             line,
             why,
         };
-        // A large file of another kind may be one line.
+        // A large file of another format may consist of one line, so its first byte is checked
+        // before a line is read.
         if reader
             .fill_buf()
             .map_err(fail)?
@@ -187,11 +189,12 @@ impl End {
     }
 }
 
-/// Answers from a record.
+/// A provider that answers from a record.
 #[derive(Debug)]
 pub(super) struct Recorded {
     path: PathBuf,
-    /// By request, without its model; in the order of the record. What was served is gone.
+    /// The remaining answers by request without the model, in the order of the record. Answers that
+    /// were served are removed.
     exchanges: Mutex<BTreeMap<String, Vec<Answer>>>,
 }
 
@@ -248,7 +251,8 @@ impl Recorded {
         })
     }
 
-    /// The next recorded answer to exactly this request. One that names no model takes any model's.
+    /// Returns the next recorded answer to exactly this request. If the request names no model, an
+    /// answer of any model is served.
     pub(super) fn complete(&self, request: &Request) -> Result<Reply, HostError> {
         let mut exchanges = self
             .exchanges

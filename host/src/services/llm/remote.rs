@@ -1,7 +1,8 @@
-//! Models behind HTTP: one request at a time, made again when it failed in passing.
+//! Models behind HTTP. Sends one request at a time and retries temporary failures.
 //!
-//! What is sent and what a reply says is the protocol's; how an answer is read is in `receive`, when and after how long
-//! a request is made again in `retry`, the key in `key`. A reply is streamed only where somebody listens.
+//! The protocol determines the contents of requests and replies. Receiving a response is in
+//! `receive`, the retry policy in `retry`, and the API key in `key`. A reply is streamed only if
+//! there is a listener.
 
 mod key;
 mod receive;
@@ -30,44 +31,45 @@ use crate::plugin::http::shown;
 use crate::services::client::{self, chain};
 use crate::services::endpoint::{self, Unfit};
 use crate::services::variables::Variables;
-use crate::services::wait;
 
-/// The largest reply that is read: some forty times what models can write in one go, and small enough to hold
-/// `PARALLEL` of them.
+/// The maximum size of a reply in bytes. It is about forty times what models can write in one
+/// reply, and small enough that `PARALLEL` of them fit into memory.
 const REPLY_BYTES: usize = 16 << 20;
-/// How much of a failing endpoint's answer is read: an error message, not the page around it.
+/// The maximum number of bytes that are read of an error response. It is enough for an error
+/// message.
 const ERROR_BYTES: usize = 64 << 10;
-/// How long connecting may take. An endpoint that is there accepts within a round trip or two.
+/// The maximum time for connecting. An available endpoint accepts within a few round trips.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// What to do where an account has no money left.
+/// The hint for an account without credit.
 const QUOTA_HINT: &str =
     "; the account's quota is used up: look at its plan and billing at the provider";
 
-/// An endpoint, ready to be asked.
+/// A provider that sends requests to an endpoint.
 #[derive(Debug)]
 pub(super) struct Remote {
     client: Client,
     url: Url,
     protocol: Protocol,
-    /// The endpoint as it appears in messages.
+    /// The endpoint as it is displayed in messages.
     shown: String,
     key: Option<Key>,
     retries: u32,
     timeout: Duration,
-    /// The wait before the first retry; tests shorten it.
+    /// The delay before the first retry. Tests shorten it.
     backoff: Duration,
-    /// Whether the endpoint was found not to know streaming, or not to count what it streams.
+    /// Whether the endpoint turned out not to support streaming, or not to report the usage of
+    /// streamed replies.
     unstreamed: AtomicBool,
 }
 
-/// What is asked of the endpoint.
+/// A request in the form in which it is sent.
 struct Asked {
     form: Form,
     body: String,
 }
 
-/// A request that failed.
+/// A failed attempt.
 struct Failure {
     message: String,
     retry: Retry,
@@ -83,7 +85,8 @@ impl Failure {
         }
     }
 
-    /// The same of a reply that may be made, or had begun: it is charged, whoever saw how much of it.
+    /// Returns the failure with an unknown usage, because the reply may have been written, at least
+    /// in part, and is charged then.
     fn charged(self) -> Self {
         Self {
             used: Used::Unknown,
@@ -101,7 +104,7 @@ impl Failure {
 }
 
 impl Remote {
-    /// Prepares to ask `endpoint`. Reads the key; makes no connection.
+    /// Prepares to send requests to `endpoint`. Reads the key, but does not connect.
     pub(super) fn new(endpoint: &Endpoint, variables: &Variables) -> Result<Self, ConfigError> {
         let url = completions(&endpoint.base_url)?;
         let shown = shown(&url);
@@ -122,17 +125,19 @@ impl Remote {
             key,
             retries: endpoint.retries,
             timeout: endpoint.timeout,
-            backoff: wait::FIRST,
+            backoff: client::FIRST,
             unstreamed: AtomicBool::new(false),
         })
     }
 
-    /// Asks, and asks again as often as the endpoint's `retries` allow. Gives what replies used up that broke off, too.
+    /// Sends a request, with as many retries as the endpoint's `retries` allow. Also returns what
+    /// attempts used whose replies broke off.
     pub(super) async fn complete(
         &self,
         model: &str,
         request: &Request,
-        (hearing, pace): (&mut Hearing, &Pace),
+        hearing: &mut Hearing,
+        pace: &Pace,
     ) -> Result<(Reply, Used), Unanswered> {
         let streams = hearing.is_wanted() && !self.unstreamed.load(Ordering::Relaxed);
         let mut form = if streams { Form::Streamed } else { Form::Whole };
@@ -181,7 +186,7 @@ impl Remote {
         }
     }
 
-    /// Makes one request and returns the value of the reply, in the form of one that comes in one piece.
+    /// Sends a request once and returns the value of the reply, in the form of an unstreamed one.
     async fn attempt(&self, asked: &Asked, hearing: &mut Hearing) -> Result<Value, Failure> {
         let mut sending = self
             .client
@@ -198,13 +203,13 @@ impl Remote {
         self.receive(&mut response, hearing).await
     }
 
-    /// Asks for replies in one piece from now on.
+    /// Requests unstreamed replies from now on.
     fn stop_streaming(&self) {
         self.unstreamed.store(true, Ordering::Relaxed);
     }
 
-    /// Makes the reply of what was answered: without the key, without what the model thought, and counted, since a budget
-    /// must hold for endpoints that do not count as well.
+    /// Converts a parsed reply: removes the key and the model's thinking, and estimates the tokens
+    /// if the endpoint does not report them, so that budgets apply to such endpoints, too.
     fn reply(&self, answer: Answer, model: &str, request: &Request) -> Reply {
         let Answer {
             text,
@@ -250,7 +255,7 @@ impl Remote {
         })
     }
 
-    /// The failure of a reply that cannot be used.
+    /// Returns the failure for a reply that cannot be used.
     fn unusable(&self, reply: &Value, Unusable { problem, used }: Unusable) -> Failure {
         let quote = |value: &Value| self.hush().excerpt(&value.to_string());
         let (message, retry) = match &problem {
@@ -287,11 +292,11 @@ impl Remote {
         }
     }
 
-    /// The failure of an endpoint that answered.
+    /// Returns the failure for an error response.
     async fn refused(&self, response: &mut Response, form: Form) -> Failure {
         let status = response.status();
         let headers = response.headers().clone();
-        // What came before the connection broke is all there is to show.
+        // If the connection breaks, the connection error is quoted instead of the body.
         let said = match read(response, ERROR_BYTES).await {
             Ok(text) => text,
             Err(error) => chain(&error.without_url()),
@@ -338,11 +343,12 @@ impl Remote {
         }
     }
 
-    /// The failure of a connection.
+    /// Returns the failure for a connection error.
     fn broken(&self, error: reqwest::Error) -> Failure {
         let error = error.without_url();
         if error.is_timeout() && !error.is_connect() {
-            // The endpoint may still be at work, and its work may be charged: asking again would pay twice.
+            // The endpoint may still be working on the request and charge for it. A retry would pay
+            // twice.
             let message = format!("there was no whole answer within {:?}", self.timeout);
             return Failure::lasting(message).charged();
         }
@@ -355,11 +361,11 @@ impl Remote {
                 Retry::Backoff
             },
         );
-        // Whoever got the request may have answered it, and charges for that.
+        // An endpoint that received the request may have answered it, and charges for that.
         if unsent { failure } else { failure.charged() }
     }
 
-    /// Endpoints quote keys, in replies and in error messages. They go nowhere from here.
+    /// Returns a redactor for the key. Endpoints quote keys in replies and in error messages.
     fn hush(&self) -> Hush<'_> {
         Hush::of(self.key.as_ref())
     }
@@ -396,11 +402,12 @@ fn client(url: &Url, timeout: Duration) -> Result<Client, reqwest::Error> {
         .timeout(timeout)
         .connect_timeout(CONNECT.min(timeout));
     if url.scheme() == "http" {
-        // Without TLS no roots are needed: a machine that has none can still ask a local endpoint.
+        // Without TLS, no root certificates are needed. A machine that has none can still use a
+        // local endpoint.
         builder = builder.tls_certs_only([]);
     }
     if is_loopback(url) {
-        // The operator's proxy leads away from this machine.
+        // A proxy cannot reach this machine's loopback interface.
         builder = builder.no_proxy();
     }
     builder.build()
@@ -412,7 +419,7 @@ fn is_loopback(url: &Url) -> bool {
     host == "localhost" || address.is_ok_and(|a| a.is_loopback())
 }
 
-/// Reads the beginning of an answer.
+/// Reads at most `limit` bytes of a body.
 async fn read(response: &mut Response, limit: usize) -> Result<String, reqwest::Error> {
     let mut bytes = Vec::new();
     while bytes.len() < limit

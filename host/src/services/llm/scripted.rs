@@ -1,7 +1,8 @@
-//! The scripted provider: answers from a file, for trying teams without a model and for tests.
+//! The scripted provider, which answers from a file. It is used to try out teams without a model,
+//! and in tests.
 //!
-//! The file is read and checked in `file`. How often a reply was served is remembered in this process only: a resumed
-//! run starts counting anew.
+//! `file` parses the file. How often a reply was used is remembered in this process only: a resumed
+//! run starts counting again.
 
 mod file;
 
@@ -18,26 +19,26 @@ use super::tokens::estimate;
 use super::{Finish, Reply, Request, Speaker, ToolCall};
 use crate::gateway::{HostError, HostErrorKind};
 
-/// The model that is said to answer where nobody names one.
+/// The name of the answering model if neither the request nor the team names one.
 const MODEL: &str = "scripted";
 
-/// Replies from a file.
+/// A provider that answers from a file.
 #[derive(Debug)]
 pub(super) struct Scripted {
     file: PathBuf,
     entries: Vec<Entry>,
 }
 
-/// A reply of the file.
+/// An entry of the file.
 #[derive(Debug)]
 struct Entry {
-    /// What the last user message must look like; none takes any.
+    /// The pattern that the last user message has to match. `None` matches all.
     pattern: Option<Regex>,
-    /// What is answered.
+    /// The answer.
     answer: Answer,
-    /// How long the answer takes.
+    /// The delay before the answer.
     delay: Duration,
-    /// How often it may serve; none for no limit.
+    /// How often it may be used. `None` means no limit.
     times: Option<u32>,
     served: AtomicU32,
 }
@@ -45,7 +46,7 @@ struct Entry {
 #[derive(Debug)]
 enum Answer {
     Reply(Words),
-    /// A failing upstream.
+    /// A failure of the provider.
     Failure {
         status: u16,
         body: String,
@@ -57,7 +58,7 @@ struct Words {
     text: String,
     data: Option<String>,
     tool_calls: Vec<Call>,
-    /// Tokens; none for an estimate.
+    /// The token counts. They are estimated if `None`.
     input: Option<u32>,
     output: Option<u32>,
 }
@@ -78,7 +79,7 @@ impl Scripted {
         })
     }
 
-    /// The first reply that matches the last user message and is not used up.
+    /// Returns the first reply that matches the last user message and may still be used.
     pub(super) async fn complete(
         &self,
         model: Option<&str>,
@@ -128,7 +129,7 @@ impl Entry {
         self.pattern.as_ref().is_none_or(|p| p.is_match(asked))
     }
 
-    /// Takes one serving, if one is left.
+    /// Counts one use. Returns `false` if none is left.
     fn take(&self) -> bool {
         let Some(times) = self.times else { return true };
         self.served

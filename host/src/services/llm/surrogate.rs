@@ -1,22 +1,23 @@
-//! Characters that are split over two pieces of a streamed reply. JSON writes one beyond U+FFFF as a pair of surrogates;
-//! a piece that ends between them holds one half, the next piece the other.
+//! Joins characters that are split between two chunks of a streamed reply. JSON escapes a character
+//! beyond U+FFFF as a pair of surrogates. A chunk may end between them, so that each chunk contains
+//! one surrogate.
 
 use serde_json::Value;
 use strata_core::json::{self, JsonError, foreign};
 
-/// Stands before a half of a pair. It is a noncharacter, which no text contains.
+/// Marks a surrogate that follows. It is a noncharacter, which no valid text contains.
 const MARK: char = '\u{fdd0}';
-/// Where the halves are moved to, since no text can contain them as they are.
+/// The first code point to which surrogates are mapped, because a string cannot contain them.
 const MOVED: u32 = 0xe000;
 const SURROGATES: std::ops::RangeInclusive<u16> = 0xd800..=0xdfff;
 const HIGH: std::ops::RangeInclusive<u16> = 0xd800..=0xdbff;
 
-/// Reads a piece of a reply. Halves of a pair remain, marked; `JoinedText` puts them together.
+/// Parses a chunk of a reply. Unpaired surrogates are kept in marked form; `JoinedText` joins them.
 pub(super) fn read_piece(text: &str) -> Result<Value, JsonError> {
     json::read(&foreign::replace_unpaired(text, mark))
 }
 
-/// What stands for half a pair in a text.
+/// Returns the marked form of a surrogate.
 fn mark(half: u16) -> String {
     let moved = u32::from(half) - u32::from(*SURROGATES.start()) + MOVED;
     [Some(MARK), char::from_u32(moved)]
@@ -25,16 +26,16 @@ fn mark(half: u16) -> String {
         .collect()
 }
 
-/// A text that comes in pieces.
+/// A text that arrives in chunks.
 #[derive(Debug, Default)]
 pub(super) struct JoinedText {
     text: String,
-    /// The first half of a pair whose second half may be in the next piece.
+    /// A high surrogate whose low surrogate may be in the next chunk.
     high: Option<u16>,
 }
 
 impl JoinedText {
-    /// Adds a piece and returns what is now certain of the text.
+    /// Adds a chunk and returns the text that is now final.
     pub(super) fn push(&mut self, piece: &str) -> String {
         let mut added = String::new();
         let mut chars = piece.chars().peekable();
@@ -63,7 +64,7 @@ impl JoinedText {
         added
     }
 
-    /// Returns the text. A half that never found the other one is U+FFFD.
+    /// Returns the text. A surrogate without its counterpart becomes U+FFFD.
     pub(super) fn finish(mut self) -> String {
         self.text
             .extend(self.high.map(|_| char::REPLACEMENT_CHARACTER));
@@ -75,13 +76,13 @@ impl JoinedText {
         self.text.is_empty() && self.high.is_none()
     }
 
-    /// Returns what is certain of the text.
+    /// Returns the text that is final.
     pub(super) fn as_str(&self) -> &str {
         &self.text
     }
 }
 
-/// Puts U+FFFD in the place of every marked half in the strings of a value.
+/// Replaces every marked surrogate in the strings of a value by U+FFFD.
 pub(super) fn replace_halves(value: &mut Value) {
     match value {
         Value::String(text) if text.contains(MARK) => {
@@ -89,13 +90,21 @@ pub(super) fn replace_halves(value: &mut Value) {
             joined.push(text);
             *text = joined.finish();
         }
-        Value::Array(list) => list.iter_mut().for_each(replace_halves),
-        Value::Object(map) => map.values_mut().for_each(replace_halves),
+        Value::Array(list) => {
+            for item in list {
+                replace_halves(item);
+            }
+        }
+        Value::Object(map) => {
+            for value in map.values_mut() {
+                replace_halves(value);
+            }
+        }
         _ => {}
     }
 }
 
-/// The half that this character stands for.
+/// Returns the surrogate that this character represents.
 fn half(moved: char) -> Option<u16> {
     let half = u16::try_from(u32::from(moved).checked_sub(MOVED)? + u32::from(*SURROGATES.start()))
         .ok()?;
@@ -113,7 +122,7 @@ fn pair(high: u16, low: u16) -> char {
 mod tests {
     use super::*;
 
-    /// Reads the pieces, each a JSON string, and joins them.
+    /// Parses chunks, each a JSON string, and joins them.
     fn joined(pieces: &[&str]) -> String {
         let mut text = JoinedText::default();
         for piece in pieces {

@@ -1,6 +1,6 @@
-//! Choosing a role's next action with the team's model, where the role has no think component.
+//! Chooses a role's next action with the team's model, if the role has no think component.
 //!
-//! When a choice is made and what it leads to is the stepper's.
+//! The stepper decides when a choice is made and what it leads to.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -14,12 +14,15 @@ use super::{Reply, Request, Speaker, Turn};
 
 /// The answer that ends the activation.
 const NOTHING: i32 = -1;
-/// How many of the newest messages and outputs the model is shown: choosing needs the drift of things.
+/// The maximum number of messages and of outputs that the model receives, the newest ones. Older
+/// ones rarely matter for the choice.
 const MESSAGES: usize = 50;
-/// How much of one message it is shown, so that the cost of a choice does not grow with what the role works on.
+/// The maximum number of characters of one message, so that the cost of a choice does not depend on
+/// the size of the messages.
 const MESSAGE_CHARS: usize = 4000;
 
-/// Asks which action `role` shall take next, given what it handles and what its actions returned so far.
+/// Returns a request that asks which action `role` takes next, given the messages that it handles
+/// and the outputs of its actions so far.
 pub fn think_request(
     role: &Profile,
     candidates: &[Candidate],
@@ -91,7 +94,8 @@ fn section(text: &mut String, title: &str, messages: &[Arc<Message>]) {
     }
 }
 
-/// The choice in a reply: the index of an action, or -1. The error says what was answered instead.
+/// Returns the choice in a reply: the index of an action, or -1. The error describes what was
+/// answered instead.
 pub fn parse_choice(reply: &Reply, candidates: usize) -> Result<i32, String> {
     let structured = reply.data.as_deref().and_then(in_json);
     let said = unfenced(&reply.text);
@@ -112,7 +116,7 @@ pub fn parse_choice(reply: &Reply, candidates: usize) -> Result<i32, String> {
     })
 }
 
-/// A JSON number, or an object with a `choice`.
+/// Returns the number in a JSON document, which may be an object with a `choice`.
 fn in_json(text: &str) -> Option<i64> {
     let document = json::read(text).ok()?;
     let choice = document.get("choice").unwrap_or(&document);
@@ -121,10 +125,11 @@ fn in_json(text: &str) -> Option<i64> {
         .or_else(|| choice.as_str()?.trim().parse().ok())
 }
 
-/// The one whole number that stands by itself in a text; none when there are several different ones.
+/// Returns the only integer that stands alone in a text. Returns `None` if there are several
+/// different ones.
 fn only_number(text: &str) -> Option<i64> {
     let part_of_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '−');
-    // A full stop belongs to `1.5` and ends the sentence in `take 1.`.
+    // A full stop is part of `1.5`, and ends the sentence in `take 1.`.
     let words = text.split(|c: char| !part_of_word(c) && !matches!(c, '.' | ','));
     let words = words
         .map(|w| w.trim_end_matches(['.', ',']))

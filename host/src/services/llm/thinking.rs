@@ -1,25 +1,26 @@
-//! What models write before their answer when they think aloud: `<think>…</think>`. It is no part of the answer. Its
-//! tokens count like those of the answer; its text is not kept.
+//! Removes the thinking that models write before their answer: `<think>…</think>`. It is not part
+//! of the answer. Its tokens count, but its text is discarded.
 
 const OPEN: &str = "<think>";
 const CLOSE: &str = "</think>";
-/// More space than this before a block is an answer: it is looked at again with each piece.
+/// The maximum number of bytes of white space before a block, which is scanned again with each
+/// chunk. With more white space, the text is treated as the answer.
 const MAX_BLANK_BYTES: usize = 4 << 10;
 
-/// How a reply ended, as far as it matters here.
+/// How a reply ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// It is an answer to its end.
+    /// Normally: the text ends with an answer.
     Answer,
-    /// It was truncated, or the model goes on with tool calls: it may hold no answer at all.
+    /// It was truncated or ends in tool calls, so it may contain no answer.
     Open,
 }
 
 /// Returns the answer in the text of a reply.
 ///
-/// A block that is never closed is taken for thinking only if the reply is open; otherwise the text is all the answer
-/// there is. A closing tag without an opening one, which some templates put into the prompt, counts where it stands
-/// alone on a line: in any other place it may be part of the answer.
+/// A block that is never closed is regarded as thinking only if the reply is open. Otherwise the
+/// whole text is the answer. A closing tag without an opening one, which some chat templates cause,
+/// counts only if it stands alone on a line. Elsewhere, it may be part of the answer.
 pub(super) fn answer(text: &str, ending: Ending) -> &str {
     let mut rest = text;
     while let Some(thought) = rest.trim_start().strip_prefix(OPEN) {
@@ -49,35 +50,36 @@ fn behind_lone_tag(text: &str) -> &str {
     }
 }
 
-/// Passes on the answer of a reply that is being written, without the thinking before it.
+/// Extracts the answer from a reply that is being written, without the thinking before it.
 #[derive(Debug, Default)]
 pub(super) struct AnswerFilter {
     stage: Stage,
-    /// What may be the beginning of a tag.
+    /// Text that may be the beginning of a tag.
     held: String,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
 enum Stage {
-    /// Nothing but spaces has come.
+    /// Only white space has arrived.
     #[default]
     Beginning,
-    /// Within a block.
+    /// Within a thinking block.
     Thinking,
     /// A block has ended, and the answer has not begun.
     Between,
-    /// Everything that comes is the answer.
+    /// Everything that follows is the answer.
     Answer,
 }
 
 impl AnswerFilter {
-    /// Takes in more of the reply and returns what it adds to the answer.
+    /// Adds text of the reply and returns what it adds to the answer.
     pub(super) fn feed(&mut self, text: &str) -> String {
         if self.stage == Stage::Answer {
             return text.to_owned();
         }
         self.held += text;
-        // How much of it was looked at for good. It is removed once, at the end: there may be many blocks in one piece.
+        // How much of `held` has been processed. It is removed once, at the end, because one chunk
+        // may contain many blocks.
         let mut seen = 0;
         loop {
             let rest = &self.held[seen..];

@@ -1,31 +1,32 @@
-//! What requests use up, in tokens: as the endpoint counts them, or about, where it does not.
+//! Token usage of requests, as the endpoint reports it or as it is estimated.
 
 use serde_json::Value;
 
 use super::Request;
 
-/// How many characters make a token, roughly, in English text.
+/// The approximate number of characters per token in English text.
 const CHARS_PER_TOKEN: usize = 4;
 
-/// A reply of usual length, in tokens.
+/// The number of tokens of a typical reply.
 const USUAL_TOKENS: u32 = 1024;
 
-/// No reply is taken for longer, whatever length the request allows: no model writes as much in one go.
+/// The maximum number of tokens that is assumed for a reply, whatever the request allows. No model
+/// writes more in one reply.
 const MOST_TOKENS: u32 = 1 << 18;
 
-/// How many tokens a request has, and what was answered.
+/// The tokens of a request and its reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tokens {
-    /// Tokens of the request, cached ones included.
+    /// The tokens of the request, including cached ones.
     pub input: u32,
-    /// Tokens of the reply.
+    /// The tokens of the reply.
     pub output: u32,
-    /// Those of `input` that the provider took from its cache.
+    /// The part of `input` that the provider read from its cache.
     pub cached: u32,
 }
 
 impl Tokens {
-    /// Tokens of which none were cached.
+    /// Returns counts without cached tokens.
     pub fn new(input: u32, output: u32) -> Self {
         Self {
             input,
@@ -34,12 +35,12 @@ impl Tokens {
         }
     }
 
-    /// All of them.
+    /// Returns the sum of input and output tokens.
     pub fn total(self) -> u64 {
         u64::from(self.input) + u64::from(self.output)
     }
 
-    /// The sum of both.
+    /// Returns the sum of two counts.
     pub(super) fn and(self, other: Self) -> Self {
         Self {
             input: self.input.saturating_add(other.input),
@@ -49,13 +50,13 @@ impl Tokens {
     }
 }
 
-/// Roughly how many tokens these texts have.
+/// Returns the approximate number of tokens in these texts.
 pub(super) fn estimate<'a>(texts: impl IntoIterator<Item = &'a str>) -> u32 {
     let chars: usize = texts.into_iter().map(|t| t.chars().count()).sum();
     u32::try_from(chars.div_ceil(CHARS_PER_TOKEN)).unwrap_or(u32::MAX)
 }
 
-/// How many tokens a request has, and its reply at most.
+/// Returns the number of tokens in a request, and the expected maximum of its reply.
 pub(super) fn expected(request: &Request) -> Tokens {
     Tokens::new(
         estimate(request.texts()),
@@ -63,19 +64,19 @@ pub(super) fn expected(request: &Request) -> Tokens {
     )
 }
 
-/// What an endpoint says about the tokens of a request; none for what it does not say.
+/// The usage that an endpoint reports. A field is `None` if it is not reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Usage {
     pub(super) input: Option<u32>,
     pub(super) output: Option<u32>,
-    /// Of both together.
+    /// The sum of input and output tokens.
     pub(super) total: Option<u32>,
-    /// Those of `input` that came from a cache.
+    /// The part of `input` that came from a cache.
     pub(super) cached: Option<u32>,
 }
 
 impl Usage {
-    /// Returns whether the endpoint says how many tokens were used, of the request and of the reply.
+    /// Returns whether the report determines both the input and the output tokens.
     pub(super) fn is_complete(self) -> bool {
         let known = [self.input, self.output, self.total]
             .into_iter()
@@ -84,15 +85,15 @@ impl Usage {
         known >= 2
     }
 
-    /// Returns whether the endpoint says anything.
+    /// Returns whether the endpoint reported anything.
     pub(super) fn is_known(self) -> bool {
         [self.input, self.output, self.total]
             .into_iter()
             .any(|count| count.is_some())
     }
 
-    /// Returns the tokens of a request, with `guess` in place of what the endpoint does not say. Their sum is never less
-    /// than the total that it states, so that a limit on tokens holds.
+    /// Returns the tokens of a request, with `guess` in place of what is not reported. Their sum is
+    /// never less than the reported total, so that token limits hold.
     pub(super) fn tokens(self, guess: Tokens) -> Tokens {
         let (input, output) = match (self.input, self.output, self.total) {
             (Some(input), Some(output), _) => (input, output),
@@ -112,31 +113,32 @@ impl Usage {
     }
 }
 
-/// Reads a number of tokens, which some endpoints write as a text or with a fraction. Returns none for what is not a
-/// number of anything, such as a negative one.
+/// Parses a number of tokens, which some endpoints write as a string or with a fraction. Returns
+/// `None` for values that cannot be a count, such as negative numbers.
 pub(super) fn count(value: &Value) -> Option<u32> {
     let number = match value {
         Value::Number(number) => number.as_f64()?,
         Value::String(text) => text.trim().parse().ok()?,
         _ => return None,
     };
-    // `as` saturates. A begun token is a token.
+    // `as` saturates. A fraction of a token counts as one.
     (number.is_finite() && number >= 0.0).then(|| number.ceil() as u32)
 }
 
-/// What a request without a reply used up.
+/// The usage of a request without a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Used {
-    /// Nothing, as far as can be known.
+    /// Nothing, as far as is known.
     Nothing,
-    /// As many tokens as the endpoint says.
+    /// The reported number of tokens.
     Tokens(Tokens),
-    /// The endpoint may be at work still, or was when its reply broke off: as much as was held back for it.
+    /// Unknown, because the endpoint may still be working, or the reply broke off. The reserved
+    /// amount is assumed.
     Unknown,
 }
 
 impl Used {
-    /// The tokens of the request, and of what was answered.
+    /// Returns the tokens of the request and its reply.
     pub(super) fn tokens(self, request: &Request) -> Tokens {
         match self {
             Self::Nothing => Tokens::default(),
@@ -145,7 +147,7 @@ impl Used {
         }
     }
 
-    /// Both.
+    /// Returns the sum of two usages.
     pub(super) fn and(self, other: Self, request: &Request) -> Self {
         match (self, other) {
             (Self::Nothing, used) | (used, Self::Nothing) => used,

@@ -1,4 +1,4 @@
-//! Signatures that minisign has made.
+//! Tests with signatures that minisign created.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ RUR2eUnRyb7t+rjJsMzDrCQ6uGRPK1gyOYEhx8kaHEWU7b8XBAFW1dnXSuc7ub6/vnegr7SIvFR+ewMG
 trusted comment: of a component
 EjsmQ1cbbyuSHsdua7ty4NpbiaxdCEVKtIYALeiLnSADh499sUghNZZN+mks9kNLZrloTxeDaW74lqkBaO5rDg==
 ";
-/// The same key's, of the bytes `other bytes`.
+/// A signature of the same key over the bytes `other bytes`.
 const OURS_OF_OTHER_BYTES: &str = "untrusted comment: for a test
 RUR2eUnRyb7t+pXvf5KwNOm+lbcoaqGCvvhSM0SjGCjjhGMYT6LPFqIv44LW4nkaLFhm+rrAPO8iCUv1wRZ2lg32Uhr0sqawKg4=
 trusted comment: of a component
@@ -26,7 +26,7 @@ trusted comment: of a component
 wD7qIZw6v4JWCL5T3loMkA0pUuuVN+LkkZl7KdPns5o6q6VP8ivmcv6owIYa9fj/jExK7LkR2E3KQMd9b77ABg==
 ";
 
-/// Their signature under our key's id, in this algorithm.
+/// Returns the other key's signature with our key's id and this algorithm.
 fn forged(algorithm: &[u8; ALGORITHM_BYTES]) -> String {
     let line = THEIRS.lines().nth(1).unwrap();
     let mut bytes = STANDARD.decode(line).unwrap();
@@ -43,7 +43,9 @@ fn only_bytes_that_a_trusted_key_has_signed_pass() {
     let check = |keys: &[&str], signature: Option<&str>, expected: Result<(), &[&str]>| {
         match signature {
             Some(text) => fs::write(signature_of(&file), text).unwrap(),
-            None => drop(fs::remove_file(signature_of(&file))),
+            None => {
+                let _ = fs::remove_file(signature_of(&file));
+            }
         }
         let keys = Keys(keys.iter().map(|key| Key::parse(key).unwrap()).collect());
         match (keys.check(&file, BYTES, &Digest("d1".into())), expected) {
@@ -94,7 +96,7 @@ fn only_bytes_that_a_trusted_key_has_signed_pass() {
     check(&[OUR_KEY], Some(OURS_OF_OTHER_BYTES), Err(wrong));
     check(&[OUR_KEY], Some(&forged(b"ED")), Err(wrong));
     check(&[OUR_KEY], Some(&forged(b"Ed")), Err(&["old format"]));
-    // What was signed beside the bytes counts as well.
+    // The signature also covers the trusted comment.
     check(
         &[OUR_KEY],
         Some(&OURS.replace("trusted comment: of", "trusted comment: not of")),

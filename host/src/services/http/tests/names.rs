@@ -1,4 +1,4 @@
-//! Names that stand for other addresses than their owner makes believe: at once, or from the second look on.
+//! Host names that resolve to other addresses than expected, initially or after the first lookup.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -75,7 +75,7 @@ fn a_name_is_connected_to_where_it_was_found_to_be_and_never_to_a_private_addres
 #[test]
 fn a_name_that_turns_private_is_looked_up_once_for_each_connection_and_checked_each_time() {
     const TURNED: &str = "`localhost` is not at a public address";
-    // It may stand for the first address, and from the second look on it stands for another.
+    // The name resolves to the first address at the first lookup, and to the other one afterwards.
     let check = |plays: &[Play], expected: Result<&str, &str>, looks: usize| {
         for redirected in [false, true] {
             let server = Server::new(plays);
@@ -112,7 +112,7 @@ fn a_name_that_turns_private_is_looked_up_once_for_each_connection_and_checked_e
                 }
                 (got, _) => panic!("{first}: {got:?}"),
             }
-            // The connection is to what was looked at; the second look came to none.
+            // The connection uses the address of the first lookup. The second lookup led to none.
             assert_eq!(server.seen().len(), 1);
         }
     };

@@ -1,4 +1,4 @@
-//! What a server does to the tests of web requests.
+//! A server for the tests of HTTP requests.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -6,40 +6,40 @@ use std::thread;
 
 use crate::services::loopback::{Loopback, Seen};
 
-/// What happens on a request.
+/// What the server does with a request.
 #[derive(Clone)]
 pub enum Play {
-    /// A status line's end, more header lines, a body.
+    /// Sends a status, further header lines, and a body.
     Answer(&'static str, String, Vec<u8>),
-    /// The request itself, as the body of an answer.
+    /// Sends the request back as the body.
     Echo,
-    /// The head and the beginning of a body that comes a byte at a time and never ends.
+    /// Sends the head and then an endless body, one byte at a time.
     Drip,
-    /// The beginning of a head that comes a byte at a time and never ends.
+    /// Sends an endless head, one byte at a time.
     DripHead,
-    /// A body without end and without a length.
+    /// Sends an endless body without a length.
     Flood,
-    /// A body that is announced as larger than anything.
+    /// Announces a body that exceeds every limit.
     Boast,
-    /// A head with as many bytes of headers.
+    /// Sends a head with so many bytes of headers.
     Heads(usize),
-    /// Nothing, until the client hangs up.
+    /// Sends nothing until the client disconnects.
     Silence,
-    /// The connection is closed without an answer.
+    /// Closes the connection without a response.
     Slam,
 }
 
-/// A good answer with this body.
+/// Responds with status 200 and this body.
 pub fn says(body: &str) -> Play {
     Play::Answer("200 OK", String::new(), body.as_bytes().to_vec())
 }
 
-/// Sends the client elsewhere.
+/// Responds with a redirect.
 pub fn redirects(status: &'static str, to: &str) -> Play {
     Play::Answer(status, format!("location: {to}\r\n"), Vec::new())
 }
 
-/// The server. The last play is repeated.
+/// The server. The last behavior is repeated.
 pub struct Server(Loopback);
 
 impl Server {
@@ -47,7 +47,7 @@ impl Server {
         Self(Loopback::new(plays.into(), perform))
     }
 
-    /// Heads and bodies of what it was asked.
+    /// Returns the heads and bodies of the requests that it received.
     pub fn seen(&self) -> Vec<String> {
         self.0
             .seen()
@@ -56,12 +56,12 @@ impl Server {
             .collect()
     }
 
-    /// Its port.
+    /// Returns its port.
     pub fn port(&self) -> u16 {
         self.0.port
     }
 
-    /// An address on it.
+    /// Returns an address on it.
     pub fn url(&self, path: &str) -> String {
         format!("http://127.0.0.1:{}{path}", self.port())
     }
@@ -114,7 +114,7 @@ fn answer(mut out: &TcpStream, status: &str, headers: &str, body: &[u8]) -> std:
     out.write_all(body)
 }
 
-/// A byte every few milliseconds: never so slow that a wait for the next one would end.
+/// Sends a byte every few milliseconds, so that no timeout between two bytes would apply.
 fn drip(mut out: &TcpStream) -> std::io::Result<()> {
     loop {
         out.write_all(b".")?;

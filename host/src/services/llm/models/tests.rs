@@ -1,4 +1,4 @@
-//! What holds whoever answers.
+//! What holds for all providers.
 
 use std::io::Write;
 use std::num::NonZeroU32;
@@ -27,7 +27,7 @@ fn with_schema() -> Request {
     }
 }
 
-/// What a team with this configuration asks, with the variables of this process.
+/// Returns the models of a configuration, with the variables of this process.
 fn models(config: &Config) -> Result<Models, ConfigError> {
     Models::new(config, &Variables::default())
 }
@@ -98,6 +98,21 @@ async fn what_was_recorded_is_served_again_in_order_and_to_the_same_requests_onl
             missing.contains("holds none that is left for exactly this request"),
             "{missing}"
         );
+    }
+}
+
+#[tokio::test]
+async fn a_record_is_continued_after_its_last_complete_line_and_nothing_else_is() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let record = dir.path().join("calls.ndjson");
+    let server = Server::new([text("one"), text("two")]);
+    let config = Config {
+        record: Some(record.clone()),
+        ..server.config()
+    };
+    let live = models(&config).expect("a usable endpoint");
+    for asked in ["same", "other"] {
+        let _ = live.complete(&asking(asked)).await;
     }
     let whole = std::fs::read_to_string(&record).expect("a record");
     let one = whole.lines().next().expect("a line");
@@ -184,7 +199,7 @@ fn all_that_a_model_is_given_counts_as_asked() {
         },
         with_call,
     ] {
-        // Some four letters make a token.
+        // About four characters make a token.
         let more = models.estimate(&request).0.0 - bare.0.0;
         assert!(more >= PRICE.of(Tokens::new(20_000, 0)).0, "{more}");
     }

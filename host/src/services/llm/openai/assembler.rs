@@ -1,5 +1,5 @@
-//! Puts the pieces of a streamed reply together to the reply that would have come in one piece. What it says is then
-//! read by the same code.
+//! Assembles a streamed reply from its chunks into the value that would have come in one piece,
+//! which is then interpreted by the same code.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::super::surrogate::{JoinedText, replace_halves};
 use super::calls::Calls;
 use super::{content, index, message, reasoning, refusal, stated_error};
 
-/// The pieces of a reply that have come.
+/// The chunks of a reply that have arrived.
 #[derive(Default)]
 pub(in super::super) struct Assembler {
     model: Value,
@@ -20,7 +20,7 @@ pub(in super::super) struct Assembler {
     ended: bool,
 }
 
-/// The pieces of a choice.
+/// The chunks of a choice.
 #[derive(Default)]
 struct Choice {
     content: JoinedText,
@@ -28,15 +28,16 @@ struct Choice {
     reasoning: JoinedText,
     calls: Calls,
     finish_reason: Value,
-    /// Whether a piece had an empty reason. Where none follows, that is the reason of the whole.
+    /// Whether a chunk had an empty finish reason. It becomes the finish reason of the choice if no
+    /// other follows.
     has_empty_reason: bool,
     error: Value,
-    /// Whether a piece was a delta. A message that follows is then the complete reply.
+    /// Whether a chunk contained a delta. A message that follows is then the complete reply.
     has_deltas: bool,
 }
 
 impl Assembler {
-    /// Takes in a piece and returns what it adds to the text of the reply.
+    /// Adds a chunk and returns the text that it adds to the reply.
     pub(in super::super) fn take(&mut self, mut piece: Value) -> String {
         if let Some(error) = stated_error(&piece) {
             let mut error = error.clone();
@@ -68,7 +69,8 @@ impl Assembler {
         text
     }
 
-    /// The endpoint states that it failed. What it states after a complete reply does not count: that one is paid for.
+    /// Notes that the endpoint reported an error. An error after a complete reply is ignored,
+    /// because that reply is paid for.
     pub(in super::super) fn fail(&mut self, error: Value) {
         if self.progress() < Progress::Complete || self.is_blank() {
             self.error = error;
@@ -76,7 +78,7 @@ impl Assembler {
         self.ended = true;
     }
 
-    /// The stream says that it has ended.
+    /// Notes that the stream has ended.
     pub(in super::super) fn end(&mut self) {
         self.ended = true;
     }
@@ -112,7 +114,7 @@ impl Assembler {
         reply
     }
 
-    /// Takes in what is known about tokens by now. Some endpoints send it in parts.
+    /// Adds a report of token usage. Some endpoints send it in parts.
     fn count(&mut self, usage: Value) {
         let Value::Object(usage) = usage else { return };
         self.usage
@@ -153,7 +155,7 @@ impl Choice {
             self.error = error.clone();
             replace_halves(&mut self.error);
         }
-        // After an empty reason the reply goes on.
+        // After an empty finish reason, the reply continues.
         if piece["finish_reason"] == "" {
             self.has_empty_reason = true;
         } else if !piece["finish_reason"].is_null() {
@@ -162,7 +164,7 @@ impl Choice {
         added
     }
 
-    /// What a complete message says again.
+    /// Returns the text that a complete message repeats.
     fn repeated(&self, is_message: bool) -> &str {
         if is_message && self.has_deltas {
             self.content.as_str()
@@ -171,7 +173,7 @@ impl Choice {
         }
     }
 
-    /// A complete message follows the deltas that it consists of: what it says again is dropped.
+    /// Discards what a complete message repeats that follows its own deltas.
     fn begin_again(&mut self, message: &Value) {
         if !refusal(message).is_empty() {
             self.refusal = JoinedText::default();
@@ -203,7 +205,7 @@ impl Choice {
     }
 }
 
-/// Takes a field out of a value; `null` if it has none.
+/// Removes a field from an object and returns it. Returns `null` if there is none.
 fn take(value: &mut Value, field: &str) -> Value {
     value.get_mut(field).map(Value::take).unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! A request as JSON. It is written straight from what was asked: as values, many small parts would take a hundred times
-//! the room of their texts.
+//! Serializes requests. They are written directly from the request, because `serde_json` values
+//! with many small parts would need a hundred times the memory of their texts.
 
 use reqwest::Url;
 use serde::ser::Error as _;
@@ -12,18 +12,18 @@ use crate::services::llm::models::invalid;
 use crate::services::llm::protocol::Form;
 use crate::services::llm::{self, Request, Speaker, Turn};
 
-/// The name that the protocol wants for a schema.
+/// The name of the schema, which the protocol requires.
 const SCHEMA_NAME: &str = "reply";
 
-/// The host that wants another name for the bound of output tokens.
+/// The host that uses another name for the maximum number of output tokens.
 const OPENAI_HOST: &str = "api.openai.com";
 
-/// In what the endpoints differ that speak the protocol.
+/// The differences between endpoints that use the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Dialect {
-    /// OpenAI's own: the newer models there refuse `max_tokens`.
+    /// OpenAI's own, whose newer models reject `max_tokens`.
     OpenAi,
-    /// That of all others.
+    /// That of all other endpoints.
     Compatible,
 }
 
@@ -110,14 +110,14 @@ struct Named<'a> {
     schema: Schema<'a>,
 }
 
-/// The text of a schema. It is a value only while it is written.
+/// The text of a schema. It is parsed when it is serialized.
 struct Schema<'a> {
     text: &'a str,
-    /// The tool that it belongs to; none for the reply's.
+    /// The tool that it belongs to, or `None` for the schema of the reply.
     tool: Option<&'a str>,
 }
 
-/// The body of a request.
+/// Returns the body of a request. Fails if a schema in it is not JSON.
 pub(in super::super) fn body(
     model: &str,
     request: &Request,
@@ -150,7 +150,7 @@ pub(in super::super) fn body(
         temperature: request.temperature,
         tools: request.tools.iter().map(tool).collect(),
     };
-    // Nothing but a schema can be wrong with it.
+    // Only a schema can cause an error here.
     serde_json::to_string(&body).map_err(|error| invalid(format!("cannot ask a model: {error}")))
 }
 

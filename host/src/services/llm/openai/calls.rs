@@ -1,7 +1,7 @@
-//! The tool calls of a streamed reply, put together from their pieces.
+//! Assembles the tool calls of a streamed reply from their chunks.
 //!
-//! By the protocol each call has an index, and its id comes with its first piece. Some endpoints send each call in one
-//! piece and give all the same index, or none.
+//! According to the protocol, each call has an index, and its id comes with its first chunk. Some
+//! endpoints send each call in one chunk and give all of them the same index, or none.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ pub(super) struct Calls(Vec<Call>);
 #[derive(Default)]
 struct Call {
     index: Option<u64>,
-    /// Its place in the piece that began it.
+    /// Its position in the list of the chunk that began it.
     place: usize,
     id: String,
     name: String,
@@ -23,7 +23,8 @@ struct Call {
     nesting: Nesting,
 }
 
-/// How deep a JSON document is nested, followed as its text comes: to read it anew with each piece would take too long.
+/// The nesting depth of a JSON document, updated as its text arrives. Parsing the document again
+/// with each chunk would take quadratic time.
 #[derive(Default)]
 struct Nesting {
     depth: u32,
@@ -50,14 +51,14 @@ impl Nesting {
         }
     }
 
-    /// Returns whether an object or a list has ended.
+    /// Returns whether an object or array has ended.
     fn is_complete(&self) -> bool {
         self.has_begun && self.depth == 0 && !self.in_text
     }
 }
 
 impl Calls {
-    /// Takes in a list of pieces of calls.
+    /// Adds a list of chunks of calls.
     pub(super) fn take(&mut self, pieces: &Value) {
         let pieces = pieces.as_array().map(Vec::as_slice).unwrap_or_default();
         for (place, piece) in pieces.iter().enumerate() {
@@ -77,8 +78,9 @@ impl Calls {
         }
     }
 
-    /// Returns the call that a piece belongs to; none if it begins one. Without index and id, a piece that comes alone
-    /// continues the last call, one of several the call at its `place`.
+    /// Returns the call that a chunk continues, or `None` if the chunk begins a new call. Without
+    /// an index and an id, a chunk that is the only one in its list continues the last call. One of
+    /// several chunks continues the call that began at the same `place`.
     fn continued(&mut self, piece: &Value, place: Option<usize>) -> Option<&mut Call> {
         let (index, id) = (piece["index"].as_u64(), text(&piece["id"]));
         let belongs = |call: &Call| match (index, place) {
@@ -101,7 +103,7 @@ impl Calls {
         self.0.is_empty()
     }
 
-    /// Returns the calls as a message in one piece has them.
+    /// Returns the calls in the form of a complete message.
     pub(super) fn finish(self) -> Value {
         let mut calls = self.0;
         if calls.iter().all(|call| call.index.is_some()) {
@@ -112,11 +114,11 @@ impl Calls {
 }
 
 impl Call {
-    /// Returns whether a piece at this place begins another call.
+    /// Returns whether a chunk begins another call rather than continuing this one.
     fn is_followed_by(&self, piece: &Value) -> bool {
         let (id, function) = (text(&piece["id"]), function(piece));
         let names = !text(&function["name"]).is_empty();
-        // What is added to a document makes it none.
+        // Adding text to a complete JSON document would make it invalid.
         let adds = |arguments: &Value| match arguments {
             Value::Null => false,
             Value::String(text) => !text.trim().is_empty(),
@@ -134,12 +136,12 @@ impl Call {
 
     fn take(&mut self, piece: &Value) {
         let function = function(piece);
-        for (known, told) in [
+        for (known, value) in [
             (&mut self.id, &piece["id"]),
             (&mut self.name, &function["name"]),
         ] {
             if known.is_empty() {
-                known.push_str(text(told));
+                known.push_str(text(value));
             }
         }
         match &function["arguments"] {
@@ -151,7 +153,7 @@ impl Call {
 
     fn add(&mut self, arguments: &str) {
         self.nesting.follow(arguments);
-        drop(self.arguments.push(arguments));
+        self.arguments.push(arguments);
     }
 
     fn finish(self) -> Value {

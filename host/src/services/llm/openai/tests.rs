@@ -1,4 +1,4 @@
-//! What is sent, and what is understood, as data.
+//! Tests of the request bodies and of the interpretation of replies.
 
 use proptest::prelude::*;
 
@@ -102,7 +102,7 @@ fn schemas_that_are_not_json_are_refused() {
     );
 }
 
-/// Interprets a message with what else a reply has.
+/// Returns a reply with this message and finish reason.
 fn reply_of(message: Value, finish: Value) -> Value {
     json!({ "choices": [{ "message": message, "finish_reason": finish }] })
 }
@@ -374,7 +374,7 @@ fn what_was_used_is_read_in_all_its_forms() {
     );
 }
 
-/// Assembles the deltas of one choice and returns what the reply says.
+/// Assembles the deltas of one choice and interprets the reply.
 fn assembled(deltas: &[Value]) -> Answer {
     let mut assembler = Assembler::default();
     for delta in deltas {
@@ -384,81 +384,92 @@ fn assembled(deltas: &[Value]) -> Answer {
     interpret(&assembler.finish()).expect("an answer")
 }
 
+/// Assembles tool calls from lists of chunks and compares their ids and arguments.
+fn check_tool_calls(pieces: &[Value], expected: &[(&str, &str)]) {
+    let deltas: Vec<Value> = pieces
+        .iter()
+        .map(|calls| json!({ "tool_calls": calls }))
+        .collect();
+    let answer = assembled(&deltas);
+    let calls: Vec<_> = answer
+        .tool_calls
+        .iter()
+        .map(|c| (c.id.as_str(), c.arguments.as_str()))
+        .collect();
+    assert_eq!(calls, expected, "{pieces:?}");
+}
+
+/// Returns a chunk of a tool call. Empty and null fields are left out.
+fn call_piece(index: Value, id: &str, name: &str, arguments: &str) -> Value {
+    let mut call = json!({ "function": { "arguments": arguments } });
+    for (field, value) in [("index", index), ("id", id.into())] {
+        if !value.is_null() && value != "" {
+            call[field] = value;
+        }
+    }
+    if !name.is_empty() {
+        call["function"]["name"] = name.into();
+    }
+    call
+}
+
 #[test]
 fn the_pieces_of_tool_calls_are_told_apart() {
-    let check = |pieces: &[Value], expected: &[(&str, &str)]| {
-        let deltas: Vec<Value> = pieces
-            .iter()
-            .map(|calls| json!({ "tool_calls": calls }))
-            .collect();
-        let answer = assembled(&deltas);
-        let calls: Vec<_> = answer
-            .tool_calls
-            .iter()
-            .map(|c| (c.id.as_str(), c.arguments.as_str()))
-            .collect();
-        assert_eq!(calls, expected, "{pieces:?}");
-    };
-    let call = |index: Value, id: &str, name: &str, arguments: &str| {
-        let mut call = json!({ "function": { "arguments": arguments } });
-        for (field, value) in [("index", index), ("id", id.into())] {
-            if !value.is_null() && value != "" {
-                call[field] = value;
-            }
-        }
-        if !name.is_empty() {
-            call["function"]["name"] = name.into();
-        }
-        call
-    };
-    let (none, zero, one) = (Value::Null, json!(0), json!(1));
-    let both = [("c1", r#"{"a":1}"#), ("c2", r#"{"a":2}"#)];
+    let (none, zero) = (Value::Null, json!(0));
     let (first, second) = (r#"{"a":1}"#, r#"{"a":2}"#);
+    let both = [("c1", first), ("c2", second)];
     for index in [&none, &zero] {
         let whole = [
-            json!([call(index.clone(), "c1", "add", first)]),
-            json!([call(index.clone(), "c2", "add", second)]),
+            json!([call_piece(index.clone(), "c1", "add", first)]),
+            json!([call_piece(index.clone(), "c2", "add", second)]),
         ];
-        check(&whole, &both);
+        check_tool_calls(&whole, &both);
         let together = [json!([
-            call(index.clone(), "c1", "add", first),
-            call(index.clone(), "c2", "add", second)
+            call_piece(index.clone(), "c1", "add", first),
+            call_piece(index.clone(), "c2", "add", second)
         ])];
-        check(&together, &both);
+        check_tool_calls(&together, &both);
         let parts = [
-            json!([call(index.clone(), "c1", "add", "")]),
-            json!([call(index.clone(), "", "", "{\"a\":")]),
-            json!([call(index.clone(), "", "", "1}")]),
-            json!([call(index.clone(), "c2", "add", "{\"a\"")]),
-            json!([call(index.clone(), "c2", "", ":2}")]),
+            json!([call_piece(index.clone(), "c1", "add", "")]),
+            json!([call_piece(index.clone(), "", "", "{\"a\":")]),
+            json!([call_piece(index.clone(), "", "", "1}")]),
+            json!([call_piece(index.clone(), "c2", "add", "{\"a\"")]),
+            json!([call_piece(index.clone(), "c2", "", ":2}")]),
         ];
-        check(&parts, &both);
+        check_tool_calls(&parts, &both);
         let without_ids = [
-            json!([call(index.clone(), "", "add", first)]),
-            json!([call(index.clone(), "", "add", second)]),
+            json!([call_piece(index.clone(), "", "add", first)]),
+            json!([call_piece(index.clone(), "", "add", second)]),
         ];
-        check(&without_ids, &[("", first), ("", second)]);
+        check_tool_calls(&without_ids, &[("", first), ("", second)]);
     }
+}
+
+#[test]
+fn the_pieces_of_interleaved_tool_calls_are_told_apart() {
+    let (zero, one) = (json!(0), json!(1));
+    let (first, second) = (r#"{"a":1}"#, r#"{"a":2}"#);
+    let both = [("c1", first), ("c2", second)];
     let mixed = [
         json!([
-            call(one.clone(), "c2", "add", "{\"a\""),
-            call(zero.clone(), "c1", "add", "{\"a\"")
+            call_piece(one.clone(), "c2", "add", "{\"a\""),
+            call_piece(zero.clone(), "c1", "add", "{\"a\"")
         ]),
-        json!([call(one.clone(), "", "", ":2}")]),
-        json!([call(zero.clone(), "", "", ":1}")]),
+        json!([call_piece(one.clone(), "", "", ":2}")]),
+        json!([call_piece(zero.clone(), "", "", ":1}")]),
     ];
-    check(&mixed, &both);
+    check_tool_calls(&mixed, &both);
     let repeated = [
-        json!([call(zero.clone(), "c1", "add", "{\"a\"")]),
-        json!([call(zero.clone(), "c1", "add", ":1}")]),
-        json!([call(one, "c2", "add", second)]),
+        json!([call_piece(zero.clone(), "c1", "add", "{\"a\"")]),
+        json!([call_piece(zero.clone(), "c1", "add", ":1}")]),
+        json!([call_piece(one, "c2", "add", second)]),
     ];
-    check(&repeated, &both);
-    // An endpoint that gives each piece an id of its own.
-    check(
+    check_tool_calls(&repeated, &both);
+    // An endpoint that gives each chunk an id of its own.
+    check_tool_calls(
         &[
-            json!([call(zero.clone(), "c1", "add", "{\"a\"")]),
-            json!([call(zero, "x", "", ":1}")]),
+            json!([call_piece(zero.clone(), "c1", "add", "{\"a\"")]),
+            json!([call_piece(zero, "x", "", ":1}")]),
         ],
         &both[..1],
     );

@@ -1,5 +1,6 @@
-//! The API key: read once, sent in one header, shown nowhere. It is taken out of what an endpoint says once that is
-//! decoded, and out of what is quoted of it as it came; in which forms it is found there is in `services::trace`.
+//! The API key: read once, sent in one header, never displayed. It is removed from the decoded
+//! contents of replies and from quotations of raw responses. `services::trace` finds it there in
+//! all its encodings.
 
 use std::fmt;
 
@@ -11,24 +12,24 @@ use crate::services::llm::{Reply, ToolCall};
 use crate::services::trace::{Trace, hidden, hidden_so_far};
 use crate::services::variables::Variables;
 
-/// Shorter keys are not looked for in texts: they are placeholders of endpoints that want none, and hiding them would
-/// tear ordinary words apart.
+/// The minimum length of a key in bytes to be redacted. Shorter keys are placeholders for endpoints
+/// that require none, and redacting them would destroy ordinary words.
 const HIDDEN_FROM: usize = 8;
 
-/// A key and the environment variable it came from.
+/// A key and the environment variable that it was read from.
 pub(super) struct Key {
     variable: String,
     bearer: HeaderValue,
-    /// None for one that is not looked for.
+    /// `None` for a key that is too short to be redacted.
     trace: Option<Box<Trace>>,
 }
 
-/// Takes a key out of what an endpoint says, if there is one.
+/// Removes the key, if there is one, from what an endpoint sends.
 #[derive(Clone, Copy)]
 pub(super) struct Hush<'a>(Option<&'a Trace>);
 
 impl Key {
-    /// The key in a variable.
+    /// Reads the key from an environment variable.
     pub(super) fn read(variables: &Variables, variable: &str) -> Result<Self, ConfigError> {
         let key = variables
             .require(variable)
@@ -54,24 +55,24 @@ impl Key {
         })
     }
 
-    /// The variable's name.
+    /// Returns the variable's name.
     pub(super) fn variable(&self) -> &str {
         &self.variable
     }
 
-    /// The header that shows the key to the endpoint.
+    /// Returns the header that authenticates requests.
     pub(super) fn bearer(&self) -> HeaderValue {
         self.bearer.clone()
     }
 }
 
 impl<'a> Hush<'a> {
-    /// Of the key that an endpoint is shown.
+    /// Returns a redactor for a key.
     pub(super) fn of(key: Option<&'a Key>) -> Self {
         Self(key.and_then(|key| key.trace.as_deref()))
     }
 
-    /// A text without the key in it.
+    /// Returns a text without the key.
     pub(super) fn text(self, text: String) -> String {
         match self.0 {
             Some(trace) => String::from_utf8_lossy(&hidden(text.as_bytes(), &[trace])).into_owned(),
@@ -79,7 +80,7 @@ impl<'a> Hush<'a> {
         }
     }
 
-    /// What is certain of a text that goes on; it is taken away from it.
+    /// Removes and returns the beginning of a text that cannot be part of a key, whatever follows.
     pub(super) fn begun(self, text: &mut String) -> String {
         let Some(trace) = self.0 else {
             return std::mem::take(text);
@@ -89,7 +90,7 @@ impl<'a> Hush<'a> {
         String::from_utf8_lossy(&clear).into_owned()
     }
 
-    /// A reply without the key in it.
+    /// Returns a reply without the key.
     pub(super) fn reply(self, reply: Reply) -> Reply {
         let call = |ToolCall {
                         id,
@@ -109,8 +110,8 @@ impl<'a> Hush<'a> {
         }
     }
 
-    /// The beginning of what an endpoint sent, for an error. Without the key before it is cut, since a part of one is
-    /// not found.
+    /// Returns the beginning of what an endpoint sent, for an error message. The key is removed
+    /// before the text is cut, because a part of a key would not be recognized.
     pub(super) fn excerpt(self, text: &str) -> String {
         excerpt(&self.text(text.to_owned()))
     }

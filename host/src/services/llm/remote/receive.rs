@@ -1,5 +1,6 @@
-//! Reads an answer to the value of one reply, whether it comes in one piece or as a stream. Which of the two it is can be
-//! seen from how it begins: not all endpoints send what was asked for, or name its type.
+//! Receives a response and returns the value of its reply, whether it is streamed or not. This is
+//! determined from the first bytes, because not all endpoints send what was requested or declare
+//! its type.
 
 use std::mem;
 
@@ -23,14 +24,14 @@ use crate::services::llm::Hearing;
 const DONE: &str = "[DONE]";
 /// The name of an event whose data is an error.
 const ERROR_EVENT: &str = "error";
-/// How the lines of a stream begin.
+/// The beginnings of the lines of a stream.
 const FIELDS: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
-/// How many bytes are needed to know what an answer is.
+/// The number of bytes needed to distinguish the forms of a response.
 const SNIFFED_BYTES: usize = 6;
 
 impl Remote {
-    /// Reads an answer to its end and returns the value of the reply. What is heard meanwhile has neither the key nor
-    /// what the model thinks aloud in it.
+    /// Reads a response to its end and returns the value of the reply. The text passed to the
+    /// observer meanwhile contains neither the key nor the model's thinking.
     pub(super) async fn receive(
         &self,
         response: &mut Response,
@@ -108,7 +109,8 @@ impl Remote {
         reader.finish()
     }
 
-    /// What is no JSON document. One that was cut off may come whole the next time, and was paid for.
+    /// Returns the failure for text that is not JSON. Text that was cut off may be complete after a
+    /// retry, and was paid for.
     fn unreadable(&self, what: &str, text: &str, error: &JsonError) -> Failure {
         let quoted = self.hush().excerpt(text);
         let message = format!("the {what} is {error}: `{quoted}`");
@@ -124,7 +126,7 @@ impl Remote {
     }
 }
 
-/// Reads a stream to the reply that it stands for.
+/// Reads a stream into a reply.
 struct StreamReader<'a> {
     remote: &'a Remote,
     events: Events,
@@ -143,13 +145,13 @@ impl<'a> StreamReader<'a> {
         }
     }
 
-    /// Takes in more bytes. Returns whether nothing more counts.
+    /// Adds bytes. Returns whether everything that follows is to be ignored.
     fn feed(&mut self, bytes: &[u8]) -> Result<bool, Failure> {
         for event in self.events.feed(bytes) {
             match self.take(&event) {
                 Ok(()) if self.reply.progress() < Progress::Ended => {}
                 Ok(()) => return Ok(true),
-                // What follows a complete reply is no reason to ask again: it is paid for.
+                // An error after a complete reply is no reason for a retry: the reply is paid for.
                 Err(_) if self.reply.progress() >= Progress::Complete => return Ok(true),
                 Err(failure) => return Err(self.charge(failure)),
             }
@@ -157,10 +159,10 @@ impl<'a> StreamReader<'a> {
         Ok(false)
     }
 
-    /// The stream has ended. Returns the reply in the form of one that comes in one piece.
+    /// Ends the stream. Returns the reply in the form of an unstreamed one.
     fn finish(mut self) -> Result<Value, Failure> {
         if let Some(event) = self.events.end() {
-            // It may be cut; then the reply is not complete.
+            // The event may be cut off. Then the reply is not complete.
             let _ = self.take(&event);
         }
         let failure = Failure::passing(
@@ -170,13 +172,13 @@ impl<'a> StreamReader<'a> {
         self.break_off(failure.charged())
     }
 
-    /// Nothing more can be read. Returns the reply if it is complete, else the failure.
+    /// Stops reading. Returns the reply if it is complete, and the failure otherwise.
     fn break_off(mut self, failure: Failure) -> Result<Value, Failure> {
         if self.reply.progress() < Progress::Complete {
             return Err(self.charge(failure));
         }
         if !self.reply.is_counted() {
-            // The endpoint may count replies that come in one piece.
+            // The endpoint may report the usage of unstreamed replies.
             self.remote.stop_streaming();
         }
         Ok(self.reply.finish())
@@ -199,7 +201,7 @@ impl<'a> StreamReader<'a> {
         Ok(())
     }
 
-    /// A failure in the middle of a reply, which is charged as far as it has come.
+    /// Returns the failure with the usage of the incomplete reply.
     fn charge(&mut self, failure: Failure) -> Failure {
         let begun = self.reply.progress() > Progress::Empty;
         let used = match self
@@ -249,8 +251,8 @@ fn too_large() -> Failure {
     .charged()
 }
 
-/// Passes the answer on to whoever listens, without what the model thinks and without the key. What may be the beginning
-/// of a key waits for the rest.
+/// Passes the text of a reply to the observer, without the model's thinking and without the key.
+/// Text that may be the beginning of a key is withheld until more arrives.
 struct Listener<'a> {
     hearing: &'a mut Hearing,
     hush: Hush<'a>,
@@ -282,7 +284,7 @@ impl Drop for Listener<'_> {
     }
 }
 
-/// Reads an answer that comes in pieces of a size.
+/// Reads a response in chunks of `size` bytes.
 #[cfg(test)]
 pub(super) fn read_bytes(remote: &Remote, bytes: &[u8], size: usize) -> Result<Value, Failure> {
     if !begins_stream(bytes, false) {

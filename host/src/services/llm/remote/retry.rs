@@ -1,4 +1,4 @@
-//! When a request is made again.
+//! The retry policy: whether and after what delay a failed request is sent again.
 
 use std::time::Duration;
 
@@ -6,24 +6,24 @@ use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 
+use crate::services::client::{asked, doubled};
 use crate::services::llm::tokens::count;
-use crate::services::wait::{asked, doubled};
 
-/// Whether a failed request is made again.
+/// Whether a failed request is sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Retry {
-    /// Asking again would fail again, or be paid twice.
+    /// Not at all. It would fail again or be charged twice.
     Never,
-    /// After a wait that doubles each time.
+    /// After a delay that doubles each time.
     Backoff,
-    /// After the wait that the endpoint asked for.
+    /// After the delay that the endpoint requested.
     After(Duration),
-    /// At once, for a reply in one piece: the endpoint may not know streaming.
+    /// Immediately, for an unstreamed reply, because the endpoint may not support streaming.
     Whole,
 }
 
 impl Retry {
-    /// How long to wait after `retries` retries, where `first` is the first wait.
+    /// Returns the delay after `retries` retries, where `first` is the first delay.
     pub(super) fn wait(self, first: Duration, retries: u32) -> Option<Duration> {
         match self {
             Self::Never | Self::Whole => None,
@@ -33,13 +33,14 @@ impl Retry {
     }
 }
 
-/// The header by which an endpoint says itself whether a request can be made again.
+/// The header in which an endpoint states whether the request can be sent again.
 const SHOULD_RETRY: &str = "x-should-retry";
-/// The code or type of an error that lasts until somebody pays, whatever the status of the answer.
+/// The code or type of the error for an account without credit. It is permanent, whatever the
+/// status of the response.
 const QUOTA: &str = "insufficient_quota";
 
-/// What an answer with this status and these headers means for the next try. `is_quota` says that the account has no
-/// money left.
+/// Returns whether to retry after a response with this status and these headers. `is_quota` means
+/// that the account has no credit.
 pub(super) fn after(status: StatusCode, headers: &HeaderMap, is_quota: bool) -> Retry {
     let said = headers
         .get(SHOULD_RETRY)
@@ -56,8 +57,8 @@ pub(super) fn after(status: StatusCode, headers: &HeaderMap, is_quota: bool) -> 
     }
 }
 
-/// What an error in place of a reply means for the next try. It is taken for a failure in passing, unless it names a
-/// status that lasts: some endpoints pass on what others said to them.
+/// Returns whether to retry after an error in place of a reply. It is regarded as temporary unless
+/// it contains a permanent status: some endpoints forward the errors of others.
 pub(super) fn stated(error: &Value) -> Retry {
     let code = ["code", "status", "status_code"]
         .into_iter()
@@ -71,7 +72,7 @@ pub(super) fn stated(error: &Value) -> Retry {
     }
 }
 
-/// Whether an error says that the account has no money left.
+/// Returns whether an error means that the account has no credit.
 pub(super) fn is_quota(error: &Value) -> bool {
     error["code"] == QUOTA || error["type"] == QUOTA
 }
@@ -85,7 +86,8 @@ fn may_pass(status: StatusCode) -> bool {
     passing.contains(&status) || status.is_server_error()
 }
 
-/// Whether an answer with this status may be about the option to stream. It says that nothing was done.
+/// Returns whether a response with this status may be about streaming. The request was not
+/// processed then.
 pub(super) fn may_refuse_streaming(status: StatusCode) -> bool {
     matches!(
         status,
@@ -104,7 +106,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::services::wait::FIRST;
+    use crate::services::client::FIRST;
 
     #[test]
     fn an_error_in_the_place_of_a_reply_passes_unless_it_says_otherwise() {

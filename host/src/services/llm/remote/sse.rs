@@ -1,5 +1,6 @@
-//! Server-sent events, as far as streamed replies need them: the name and the data of each event, from bytes in whatever
-//! pieces. Ids and pauses of events are ignored. How much may come is bounded by whoever reads.
+//! A parser for server-sent events, as far as streamed replies need it: the name and the data of
+//! each event, from bytes in chunks of any size. Ids and retry delays are ignored. The caller
+//! limits the amount of data.
 
 /// An event.
 #[derive(Debug, PartialEq, Eq)]
@@ -10,21 +11,22 @@ pub(super) struct Event {
     pub(super) data: String,
 }
 
-/// Reads events.
+/// Parses events.
 #[derive(Default)]
 pub(super) struct Events {
-    /// Bytes of a line whose end did not come yet.
+    /// The bytes of an incomplete line.
     line: Vec<u8>,
-    /// The name of an event whose end did not come yet.
+    /// The name of an incomplete event.
     name: String,
-    /// Its data.
+    /// The data of an incomplete event.
     data: Option<String>,
-    /// Whether the last byte was a carriage return: a line feed behind it ends no other line.
+    /// Whether the last byte was a carriage return. A line feed that follows it does not end
+    /// another line.
     returned: bool,
 }
 
 impl Events {
-    /// Takes in more bytes and returns the events that end with them.
+    /// Adds bytes and returns the events that they complete.
     pub(super) fn feed(&mut self, bytes: &[u8]) -> Vec<Event> {
         let mut ended = Vec::new();
         for &byte in bytes {
@@ -38,7 +40,8 @@ impl Events {
         ended
     }
 
-    /// The stream has ended. Returns the event whose empty line is missing: some endpoints leave it out at the end.
+    /// Ends the stream. Returns the last event if its empty line is missing, which some endpoints
+    /// leave out.
     pub(super) fn end(&mut self) -> Option<Event> {
         if !self.line.is_empty() {
             self.end_line();
@@ -51,7 +54,7 @@ impl Events {
         self.data.take().map(|data| Event { name, data })
     }
 
-    /// A line has ended. An empty one ends its event.
+    /// Handles the end of a line. An empty line ends its event.
     fn end_line(&mut self) -> Option<Event> {
         let line = std::mem::take(&mut self.line);
         if line.is_empty() {

@@ -1,5 +1,6 @@
 //! The provider against an endpoint on loopback.
 
+mod addresses;
 mod alike;
 pub mod server;
 mod streaming;
@@ -12,7 +13,7 @@ use crate::services::llm::config::Endpoint;
 use crate::services::llm::{Departure, Speaker, Turn};
 use crate::services::variables::Variables;
 
-/// A variable that is set wherever tests run, since a test cannot set one safely. It plays the key.
+/// The variable that plays the API key. It is set wherever tests run; a test cannot set one safely.
 const KEY: &str = "PATH";
 
 fn request() -> Request {
@@ -23,7 +24,7 @@ fn failing(status: &'static str, headers: &'static str) -> Play {
     Play::Answer(status, headers, "broken".to_owned())
 }
 
-/// The provider for an endpoint, with the variables of this process.
+/// Returns the provider for an endpoint, with the variables of this process.
 fn provider_of(endpoint: &Endpoint) -> Result<Remote, ConfigError> {
     Remote::new(endpoint, &Variables::default())
 }
@@ -40,15 +41,16 @@ async fn answer(endpoint: &Endpoint) -> Result<Reply, Unanswered> {
     complete(&provider, &mut Hearing::default()).await
 }
 
-/// Asks without a pace, and gives the reply alone.
+/// Sends a request without a rate limit and returns only the reply.
 async fn complete(provider: &Remote, hearing: &mut Hearing) -> Result<Reply, Unanswered> {
     provider
-        .complete("m", &request(), (hearing, &Pace::default()))
+        .complete("m", &request(), hearing, &Pace::default())
         .await
         .map(|(reply, _)| reply)
 }
 
-/// Plays, asks with `retries`, and compares the text or a part of the error, and the number of requests made.
+/// Runs a server with these behaviors, sends a request with `retries`, and compares the text or a
+/// part of the error, and the number of requests.
 async fn check(plays: &[Play], retries: u32, expected: Result<&str, &str>, requests: usize) {
     let server = Server::new(plays);
     let endpoint = Endpoint {
@@ -111,8 +113,8 @@ async fn requests_that_are_made_again_keep_to_the_pace() {
     .expect("a usable endpoint");
     provider.backoff = Duration::from_millis(1);
     let (mut hearing, pace) = (Hearing::default(), Pace::of(std::num::NonZeroU32::new(2)));
-    let (question, asked) = (request(), (&mut hearing, &pace));
-    let asked = provider.complete("m", &question, asked);
+    let question = request();
+    let asked = provider.complete("m", &question, &mut hearing, &pace);
     assert!(
         tokio::time::timeout(Duration::from_secs(1), asked)
             .await
@@ -224,7 +226,7 @@ async fn what_failed_replies_used_up_is_charged_with_the_one_that_did_not() {
     provider.backoff = Duration::from_millis(1);
     let question = request();
     let asked = provider
-        .complete("m", &question, (&mut Hearing::default(), &Pace::default()))
+        .complete("m", &question, &mut Hearing::default(), &Pace::default())
         .await;
     assert_eq!(asked.expect("a reply").1, Used::Tokens(Tokens::new(10, 3)));
 }
@@ -252,7 +254,7 @@ async fn the_endpoint_decides_when_it_is_asked_again() {
         ..server.endpoint()
     };
     let mut provider = provider_of(&endpoint).expect("a usable endpoint");
-    // The test would wait for this long if the header were not heeded.
+    // If the header were ignored, the test would wait for this long.
     provider.backoff = Duration::from_secs(3600);
     let reply = complete(&provider, &mut Hearing::default()).await;
     assert_eq!(reply.map(|r| r.text), Ok("fine".to_owned()));
@@ -287,7 +289,7 @@ async fn what_an_answer_without_a_reply_used_up_is_told() {
     .await;
     check(said(""), Used::Nothing).await;
     check(failing("500 Oops", ""), Used::Nothing).await;
-    // It may be at work still, or was when the connection broke.
+    // The endpoint may still be working, or was when the connection broke.
     check(Play::Slam, Used::Unknown).await;
     check(Play::Drip, Used::Unknown).await;
     check(Play::Flood, Used::Unknown).await;
@@ -405,7 +407,8 @@ async fn the_key_is_sent_and_shown_nowhere() {
     }
 }
 
-/// As PHP and others write it: nothing of it stands in the answer as it is.
+/// Returns the key with escapes as PHP and others write it, so that no part of it appears in plain
+/// form.
 fn escaped(key: &str) -> String {
     key.encode_utf16()
         .map(|unit| format!("\\u{unit:04x}"))
@@ -442,7 +445,7 @@ async fn the_key_is_in_no_part_of_a_reply_or_an_error_however_it_is_escaped() {
         ["[secret PATH]", "[secret PATH]", hidden]
     );
     assert_eq!(other.arguments, hidden.replace(": ", ":"));
-    // A part of it is not found: it is taken out before the rest is cut off.
+    // The key is removed before the text is cut off, because a part of it would not be recognized.
     let long = format!(r#"{{"error": "{}{escaped}"}}"#, "x".repeat(250));
     for status in ["200 OK", "500 Oops"] {
         let server = Server::new([Play::Answer(status, "", long.clone())]);
@@ -501,87 +504,6 @@ async fn the_path_of_the_base_address_is_kept() {
         seen.body,
         r#"{"messages":[{"content":"hello","role":"user"}],"model":"m"}"#
     );
-}
-
-#[test]
-fn base_addresses_lead_to_completions_or_are_refused() {
-    let check = |base: &str, expected: Result<&str, &str>| match (completions(base), expected) {
-        (Ok(url), Ok(expected)) => assert_eq!(url.as_str(), expected),
-        (Err(error), Err(part)) => {
-            let text = error.to_string();
-            assert!(text.contains(part), "{text}");
-            assert!(!text.contains("s3cret"), "{text}");
-        }
-        (found, _) => panic!("{base}: {found:?} instead of {expected:?}"),
-    };
-    check(
-        "https://a.example/v1",
-        Ok("https://a.example/v1/chat/completions"),
-    );
-    check(
-        "https://a.example/v1/",
-        Ok("https://a.example/v1/chat/completions"),
-    );
-    check(
-        "https://a.example/v1//",
-        Ok("https://a.example/v1/chat/completions"),
-    );
-    check(
-        "https://a.example/v1/chat/completions",
-        Ok("https://a.example/v1/chat/completions"),
-    );
-    check(
-        "https://a.example/v1/chat/completions/",
-        Ok("https://a.example/v1/chat/completions"),
-    );
-    check(
-        "https://a.example/chat/completions?api-version=2",
-        Ok("https://a.example/chat/completions?api-version=2"),
-    );
-    check(
-        "https://a.example/completions",
-        Ok("https://a.example/completions/chat/completions"),
-    );
-    check(
-        "https://a.example/",
-        Ok("https://a.example/chat/completions"),
-    );
-    check(
-        "http://[::1]:8080",
-        Ok("http://[::1]:8080/chat/completions"),
-    );
-    check(
-        "https://a.example/d/?api-version=2",
-        Ok("https://a.example/d/chat/completions?api-version=2"),
-    );
-    check(
-        "https://a.example/v1?key=s3cret",
-        Err("`https://a.example/v1` as the model's `base_url`: its query holds more"),
-    );
-    check("a.example/v1", Err("write it like"));
-    check("", Err("write it like"));
-    check("ftp://a.example", Err("no HTTP address"));
-    check("data:x", Err("no HTTP address"));
-    check(
-        "https://me:s3cret@a.example",
-        Err("`https://…@a.example` as the model's `base_url`: it holds credentials"),
-    );
-}
-
-#[test]
-fn addresses_of_this_machine_are_told_apart() {
-    let check = |url: &str, expected: bool| {
-        assert_eq!(
-            is_loopback(&Url::parse(url).expect("an address")),
-            expected,
-            "{url}"
-        );
-    };
-    check("http://localhost:1/v1", true);
-    check("http://127.0.0.2", true);
-    check("http://[::1]:1", true);
-    check("https://127.example.com", false);
-    check("http://10.0.0.1", false);
 }
 
 #[test]

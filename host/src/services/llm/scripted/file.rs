@@ -1,6 +1,5 @@
-//! The file of scripted replies: its form, and errors in it that show their place.
-//!
-//! Choosing among the replies is not here.
+//! Parses the file of scripted replies, with errors that point into it. Choosing a reply is in
+//! `scripted`.
 
 use std::io::Read;
 use std::ops::Range;
@@ -17,11 +16,12 @@ use toml::Spanned;
 use super::{Answer, Call, Entry, Words};
 use crate::open;
 
-/// The largest file that is read. Replies are written by hand or cut from recordings; more is a wrong path.
+/// The maximum size of the file in bytes. Replies are written by hand or cut from records, so a
+/// larger file is a mistake.
 const MAX_BYTES: u64 = 16 << 20;
-/// From here on a `status` is a failure.
+/// The lowest `status` that is a failure.
 const FAILURE: u16 = 400;
-/// How alike a misspelt key must be to a known one to be taken for it.
+/// The minimum similarity of a misspelt key to a known one to be suggested.
 const ALIKE: f64 = 0.7;
 
 const KEYS: [&str; 12] = [
@@ -39,7 +39,7 @@ const KEYS: [&str; 12] = [
     "name",
 ];
 
-/// What is wrong with a file of replies.
+/// The reason why a file of replies cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplyFileError {
     /// It cannot be read.
@@ -50,18 +50,18 @@ pub enum ReplyFileError {
         /// Why.
         reason: String,
     },
-    /// It says something that makes no sense.
+    /// Its contents are not valid.
     #[error("{rendered}")]
     Invalid {
         /// The file.
         file: PathBuf,
-        /// The line, from 1.
+        /// The line, counted from 1.
         line: usize,
-        /// The column in characters, from 1.
+        /// The column in characters, counted from 1.
         column: usize,
         /// What is wrong, and a hint.
         message: String,
-        /// All of it, with the offending text, as a compiler shows it.
+        /// The complete message with the offending text, in the manner of a compiler.
         rendered: String,
     },
 }
@@ -97,7 +97,7 @@ struct RawCall {
     arguments: Option<Spanned<toml::Value>>,
 }
 
-/// A mistake and its place in the text.
+/// An error with its location in the text.
 struct Mistake {
     span: Range<usize>,
     message: String,
@@ -114,7 +114,7 @@ impl Mistake {
     }
 }
 
-/// Reads and checks a file.
+/// Reads and validates a file.
 pub(super) fn load(path: &Path) -> Result<Vec<Entry>, ReplyFileError> {
     let source = read(path).map_err(|reason| ReplyFileError::Unreadable {
         file: path.to_owned(),
@@ -215,7 +215,7 @@ fn answer(raw: RawReply, span: Range<usize>) -> Result<Answer, Mistake> {
 fn pattern(raw: &Spanned<String>) -> Result<Regex, Mistake> {
     Regex::new(raw.get_ref()).map_err(|error| {
         let text = error.to_string();
-        // The library draws a picture of its own above its last line, which says what is wrong.
+        // The library displays the pattern above its last line, which contains the reason.
         let why = text
             .lines()
             .last()
@@ -242,7 +242,7 @@ fn delay(raw: &Spanned<String>) -> Result<Duration, Mistake> {
 fn call(raw: RawCall) -> Result<Call, Mistake> {
     let arguments = match &raw.arguments {
         None => "{}".to_owned(),
-        // As in the protocol that models speak, where arguments are text.
+        // As in the protocols of models, arguments may be given as text.
         Some(spanned) if spanned.get_ref().is_str() => {
             let text = spanned.get_ref().as_str().unwrap_or_default();
             let checked = Json::parse(text).map_err(|e| {
@@ -273,7 +273,8 @@ fn json(raw: &Spanned<toml::Value>) -> Result<String, Mistake> {
     })
 }
 
-/// JSON for TOML; none for numbers that JSON does not know. Dates become texts.
+/// Converts TOML to JSON. Returns `None` for numbers that JSON cannot represent. Dates become
+/// strings.
 fn value(raw: &toml::Value) -> Option<serde_json::Value> {
     use serde_json::Value;
     Some(match raw {
@@ -298,7 +299,7 @@ fn render(path: &Path, source: &str, mistake: Mistake) -> ReplyFileError {
     } = mistake;
     let before = source.get(..span.start).unwrap_or_default();
     let line_start = before.rfind('\n').map_or(0, |i| i + 1);
-    // A mistake of a whole table is shown at its first line.
+    // An error about a whole table is displayed at its first line.
     let line_end = source
         .get(span.start..)
         .unwrap_or_default()

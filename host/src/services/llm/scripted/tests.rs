@@ -1,4 +1,4 @@
-//! Which reply serves, and what a mistake in the file looks like.
+//! Tests of the choice among replies, and of the errors in the file.
 
 use std::io::Write;
 
@@ -21,7 +21,7 @@ fn asking(content: &str) -> Request {
     Request::new(vec![Turn::new(Speaker::User, content)])
 }
 
-/// Asks one question after the other and compares the texts, or parts of the errors.
+/// Sends one request after the other and compares the texts, or parts of the errors.
 async fn check(source: &str, asked: &[(&str, Result<&str, &str>)]) {
     let scripted = scripted(source);
     for (question, expected) in asked {

@@ -1,4 +1,4 @@
-//! What a model is asked, and what its answers mean.
+//! Tests of the request for a choice, and of the interpretation of its answers.
 
 use proptest::prelude::*;
 use strata_core::id::MessageId;

@@ -1,12 +1,12 @@
-//! One table of replies, each read in one piece, streamed, and streamed but cut at every byte: what comes of it is the same
-//! reply or a failure of the endpoint.
+//! A table of replies. Each is read unstreamed, streamed, and streamed but cut at every byte. The
+//! outcome is the same reply or a failure of the endpoint.
 
 use serde_json::{Value, json};
 
 use super::*;
 use crate::services::llm::remote::receive::read_bytes;
 
-/// A reply as it comes in one piece, and the same as the pieces of a stream.
+/// A reply in unstreamed form, and the same reply as the chunks of a stream.
 struct Case {
     whole: Value,
     pieces: Vec<Value>,
@@ -26,78 +26,87 @@ fn case(message: Value, finish: Value, deltas: Vec<Value>) -> Case {
 }
 
 fn cases() -> Vec<Case> {
-    let text = |content: Value| json!({ "content": content });
-    let call = |id: &str, arguments: &str| json!({ "id": id, "function": { "name": "add", "arguments": arguments } });
-    let numbered = |index: u32, mut call: Value| {
-        call["index"] = index.into();
-        call
-    };
+    let mut cases = text_cases();
+    cases.extend(thinking_cases());
+    cases.extend(tool_call_cases());
+    cases
+}
+
+fn text_case(whole: Value, finish: Value, parts: &[Value]) -> Case {
+    let message = |content: &Value| json!({ "content": content });
+    case(message(&whole), finish, parts.iter().map(message).collect())
+}
+
+fn text_cases() -> Vec<Case> {
     let parts = |texts: &[&str]| {
         texts
             .iter()
             .map(|text| json!({ "type": "text", "text": text }))
             .collect::<Value>()
     };
-    let calls =
-        json!({ "content": null, "tool_calls": [call("c1", "{\"a\":1}"), call("c2", "{}")] });
-    let said = |delta: Value| json!({ "tool_calls": [delta] });
     vec![
-        case(
-            text(json!("hellö")),
+        text_case(json!("hellö"), json!("stop"), &[json!("he"), json!("llö")]),
+        text_case(json!("a  b\n"), json!(null), &[json!("a "), json!(" b\n")]),
+        text_case(
+            parts(&["he", "llo"]),
             json!("stop"),
-            vec![text(json!("he")), text(json!("llö"))],
+            &[parts(&["he"]), parts(&["l", "lo"])],
         ),
-        case(
-            text(json!("a  b\n")),
-            json!(null),
-            vec![text(json!("a ")), text(json!(" b\n"))],
-        ),
-        case(
-            text(parts(&["he", "llo"])),
+        text_case(
+            parts(&["x"])[0].clone(),
             json!("stop"),
-            vec![text(parts(&["he"])), text(parts(&["l", "lo"]))],
+            &[parts(&["x"])[0].clone()],
         ),
-        case(
-            text(parts(&["x"])[0].clone()),
-            json!("stop"),
-            vec![text(parts(&["x"])[0].clone())],
-        ),
-        case(
-            text(json!({ "a": 1 })),
-            json!("stop"),
-            vec![text(json!({ "a": 1 }))],
-        ),
-        case(
-            text(json!("half a tho")),
-            json!("length"),
-            vec![text(json!("half a tho"))],
-        ),
-        case(
-            text(json!(null)),
-            json!("content_filter"),
-            vec![text(json!(null))],
-        ),
-        case(text(json!("")), json!("error"), vec![text(json!(""))]),
+        text_case(json!({ "a": 1 }), json!("stop"), &[json!({ "a": 1 })]),
+        text_case(json!("half a tho"), json!("length"), &[json!("half a tho")]),
+        text_case(json!(null), json!("content_filter"), &[json!(null)]),
+        text_case(json!(""), json!("error"), &[json!("")]),
         case(
             json!({ "refusal": "no" }),
             json!("stop"),
             vec![json!({ "refusal": "n" }), json!({ "refusal": "o" })],
         ),
-        case(
-            text(json!("<think>hm</think>\nx")),
+    ]
+}
+
+fn thinking_cases() -> Vec<Case> {
+    vec![
+        text_case(
+            json!("<think>hm</think>\nx"),
             json!("stop"),
-            vec![text(json!("<thi")), text(json!("nk>hm</think>\nx"))],
+            &[json!("<thi"), json!("nk>hm</think>\nx")],
         ),
-        case(
-            text(json!("hm\n</think>\nx")),
+        text_case(
+            json!("hm\n</think>\nx"),
             json!("stop"),
-            vec![text(json!("hm\n</think>")), text(json!("\nx"))],
+            &[json!("hm\n</think>"), json!("\nx")],
         ),
-        case(
-            text(json!("<think>hm")),
+        text_case(
+            json!("<think>hm"),
             json!("length"),
-            vec![text(json!("<think>")), text(json!("hm"))],
+            &[json!("<think>"), json!("hm")],
         ),
+        case(
+            json!({ "content": "x", "reasoning_content": "hm" }),
+            json!("stop"),
+            vec![
+                json!({ "reasoning_content": "hm" }),
+                json!({ "content": "x" }),
+            ],
+        ),
+    ]
+}
+
+fn tool_call_cases() -> Vec<Case> {
+    let call = |id: &str, arguments: &str| json!({ "id": id, "function": { "name": "add", "arguments": arguments } });
+    let numbered = |index: u32, mut call: Value| {
+        call["index"] = index.into();
+        call
+    };
+    let calls =
+        json!({ "content": null, "tool_calls": [call("c1", "{\"a\":1}"), call("c2", "{}")] });
+    let said = |delta: Value| json!({ "tool_calls": [delta] });
+    vec![
         case(
             calls.clone(),
             json!("tool_calls"),
@@ -126,11 +135,6 @@ fn cases() -> Vec<Case> {
                 json!({ "function_call": { "arguments": ":1}" } }),
             ],
         ),
-        case(
-            json!({ "content": "x", "reasoning_content": "hm" }),
-            json!("stop"),
-            vec![json!({ "reasoning_content": "hm" }), text(json!("x"))],
-        ),
     ]
 }
 
@@ -139,7 +143,7 @@ fn remote() -> Remote {
     provider_of(&endpoint).expect("a usable endpoint")
 }
 
-/// Reads an answer in pieces of a size.
+/// Reads a response in chunks of `size` bytes.
 fn read(remote: &Remote, bytes: &[u8], size: usize) -> Result<Reply, String> {
     let value = read_bytes(remote, bytes, size).map_err(|failure| failure.message)?;
     let answer = remote
@@ -165,7 +169,7 @@ fn a_streamed_reply_is_the_same_as_one_in_one_piece() {
                 .collect::<String>()
                 + done;
             for size in [1, 7, usize::MAX] {
-                // Without an end of its own, a reply that gives no reason for its end is not complete.
+                // Without an end marker, a reply without a finish reason is not complete.
                 let found = read(&remote, stream.as_bytes(), size);
                 if done.is_empty() && whole["choices"][0]["finish_reason"].is_null() {
                     assert!(found.is_err(), "{found:?}");
@@ -203,7 +207,7 @@ fn a_reply_that_is_cut_is_the_same_or_a_failure() {
                 continue;
             };
             is_complete = true;
-            // What it used is estimated where that was cut off.
+            // If the usage is cut off, it is estimated.
             let (input_tokens, output_tokens) = (found.input_tokens, found.output_tokens);
             let expected = expected.clone().map(|reply| Reply {
                 input_tokens,

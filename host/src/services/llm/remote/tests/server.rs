@@ -1,4 +1,4 @@
-//! What an endpoint does to the tests of asking models.
+//! A server for the tests that plays an endpoint of a model.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -6,22 +6,24 @@ use std::net::TcpStream;
 use crate::services::llm::config::{Config, Endpoint, Provider};
 use crate::services::loopback::{Loopback, Seen};
 
-/// What happens on a request.
+/// What the server does with a request.
 #[derive(Clone)]
 pub enum Play {
-    /// A status line's end, more header lines, a body.
+    /// Sends a status, further header lines, and a body.
     Answer(&'static str, &'static str, String),
-    /// More header lines, and a streamed body, byte by byte, at whose end the connection is closed.
+    /// Sends further header lines and a streamed body, byte by byte, and then closes the
+    /// connection.
     Stream(&'static str, String),
-    /// The head and the beginning of an answer that never ends, until the client hangs up.
+    /// Sends the head and the beginning of a response, and then nothing until the client
+    /// disconnects.
     Drip,
-    /// A body without end.
+    /// Sends an endless body.
     Flood,
-    /// The connection is closed without an answer.
+    /// Closes the connection without a response.
     Slam,
 }
 
-/// A good answer around this message.
+/// Responds with this message.
 pub fn says(message: &str) -> Play {
     let body = format!(
         r#"{{"model":"served","choices":[{{"message":{message}}}],"usage":{{"prompt_tokens":10,"completion_tokens":5}}}}"#
@@ -29,12 +31,12 @@ pub fn says(message: &str) -> Play {
     Play::Answer("200 OK", "", body)
 }
 
-/// A good answer with this text.
+/// Responds with a message that consists of this text.
 pub fn text(content: &str) -> Play {
     says(&serde_json::json!({ "role": "assistant", "content": content }).to_string())
 }
 
-/// The endpoint. The last play is repeated.
+/// The server. The last behavior is repeated.
 pub struct Server(Loopback);
 
 impl Server {
@@ -42,7 +44,7 @@ impl Server {
         Self(Loopback::new(plays.into(), perform))
     }
 
-    /// What it was asked; heads in lower case.
+    /// Returns the requests that it received, with the heads in lower case.
     pub fn seen(&self) -> Vec<Seen> {
         let lower = |seen: Seen| Seen {
             head: seen.head.to_lowercase(),
@@ -83,13 +85,15 @@ fn perform(play: &Play, _seen: &Seen, mut out: &TcpStream) -> std::io::Result<()
                 out,
                 "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n{headers}connection: close\r\n\r\n"
             )?;
-            body.as_bytes()
-                .chunks(1)
-                .try_for_each(|byte| out.write_all(byte))
+            for byte in body.as_bytes().chunks(1) {
+                out.write_all(byte)?;
+            }
+            Ok(())
         }
         Play::Drip => {
             write!(out, "HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n{{")?;
-            out.read_to_end(&mut Vec::new()).map(drop)
+            out.read_to_end(&mut Vec::new())?;
+            Ok(())
         }
         Play::Flood => {
             write!(out, "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n")?;

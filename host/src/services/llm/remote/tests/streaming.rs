@@ -1,4 +1,4 @@
-//! Replies that are streamed, to somebody who listens.
+//! Replies that are streamed to a listener.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::services::llm::{Heard, ToolCall};
 
-/// What was heard of a reply; `<again>` where it began anew.
+/// The text that the listener received. `<again>` marks a restart.
 #[derive(Clone, Default)]
 struct Ear(Arc<Mutex<String>>);
 
@@ -30,7 +30,7 @@ impl Ear {
     }
 }
 
-/// A stream of these events.
+/// Returns a stream of these events.
 fn stream(events: &[Value]) -> Play {
     let line = |event: &Value| match event {
         Value::String(text) => format!("data: {text}\n\n"),
@@ -55,7 +55,8 @@ fn counts() -> Value {
     json!({ "choices": [], "usage": { "prompt_tokens": 10, "completion_tokens": 5 } })
 }
 
-/// Asks as somebody who listens: what came of it, what was heard, and the requests that were made.
+/// Sends a request with a listener. Returns the outcome, the text that the listener received, and
+/// the requests.
 async fn listen(plays: &[Play], retries: u32) -> (Result<Reply, HostError>, String, Vec<Value>) {
     let server = Server::new(plays);
     let mut provider = provider_of(&Endpoint {
@@ -67,7 +68,9 @@ async fn listen(plays: &[Play], retries: u32) -> (Result<Reply, HostError>, Stri
     let ear = Ear::default();
     let mut hearing = ear.hearing();
     let reply = complete(&provider, &mut hearing).await;
-    reply.iter().for_each(|reply| hearing.whole(reply));
+    if let Ok(reply) = &reply {
+        hearing.whole(reply);
+    }
     let requests = server
         .seen()
         .iter()
@@ -80,7 +83,8 @@ async fn listen(plays: &[Play], retries: u32) -> (Result<Reply, HostError>, Stri
     )
 }
 
-/// The same, held against the reply's text or a part of the error, what was heard, and which requests were to stream.
+/// Compares the outcome with the reply's text or a part of the error, the text that the listener
+/// received, and which requests asked for streaming.
 async fn check(
     plays: &[Play],
     retries: u32,
@@ -373,7 +377,8 @@ async fn an_endpoint_that_refused_to_stream_or_does_not_count_is_not_asked_to_ag
 async fn nobody_hears_the_key() {
     let key = std::env::var(KEY).expect("a variable that is set everywhere");
     let begun: String = key.chars().take(3).collect();
-    // In deltas of a character each, as it is or escaped once more, within a text that may go on with it.
+    // In deltas of one character each, plain or escaped once more, within a text that may continue
+    // it.
     for said in [key.clone(), escaped(&key), key.replace('/', "\\/")] {
         let text = format!("{said} and {begun}");
         let events: Vec<Value> = text
