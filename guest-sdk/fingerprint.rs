@@ -1,10 +1,10 @@
-//! The fingerprint that the headers of generated bindings carry: which WIT they were written from. Generators write it, tests
-//! compare it; all of them include this file.
+//! The fingerprint in the headers of generated bindings, which identifies the WIT they were
+//! generated from. The generators write it, and tests compare it; all of them include this file.
 
 use std::io;
 use std::path::Path;
 
-/// FNV-1a over the files in `wit`, in the order of their names.
+/// Returns the FNV-1a hash of the files in `wit`, in the order of their names.
 pub fn fingerprint(wit: &Path) -> io::Result<String> {
     let mut files: Vec<_> = std::fs::read_dir(wit)?.collect::<Result<Vec<_>, _>>()?;
     files.sort_by_key(std::fs::DirEntry::file_name);

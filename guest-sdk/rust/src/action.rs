@@ -1,34 +1,35 @@
-//! What an author implements, and what such a function returns.
+//! The traits that an author implements, and what their functions return.
 //!
-//! How the result crosses to the host is the business of `export`.
+//! `export` converts the results to the types of the component's interface.
 
 use crate::{Context, Failure, Hop, Situation, Task};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// One action: takes the news of a role and returns a message.
+/// An action: handles the news of a role and returns a message.
 ///
-/// Every call runs in a new instance that is dropped afterwards, so there is no `self`: what is to last goes
-/// through [`state`](crate::state).
+/// Every call runs in a new instance that is dropped afterwards, so there is no `self`. What must
+/// outlast the call is stored in [`state`](crate::state).
 pub trait Action {
-    /// The action's `config` in the team file. `()` for none; a type whose fields all have defaults may be left
-    /// out there.
+    /// The type of the action's `config` in the team file; `()` if it has none. If all fields of
+    /// the type have defaults, `config` may be omitted.
     type Config: DeserializeOwned;
-    /// The structured part of the output. `()` for none.
+    /// The structured part of the output; `()` if it has none.
     type Data: Serialize;
 
-    /// JSON Schema of `Config`, for those who write team files.
+    /// The JSON Schema of `Config`, with which team files are checked.
     const CONFIG_SCHEMA: Option<&'static str> = None;
-    /// JSON Schema of `Data`.
+    /// The JSON Schema of `Data`.
     const OUTPUT_SCHEMA: Option<&'static str> = None;
-    /// The capabilities without which the action cannot work: of `env`, `files`, `http`, `llm`, `secrets`. A team that
-    /// does not grant them is refused before it runs.
+    /// The capabilities without which the action cannot work: any of `env`, `files`, `http`, `llm`,
+    /// `secrets`. A team that does not grant them is rejected before it runs.
     const NEEDS: &'static [&'static str] = &[];
 
-    /// Does the work.
+    /// Runs the action.
     ///
     /// # Errors
-    /// Returns why the action gives up; `?` turns errors of the host's functions into failures.
+    /// Returns why the action fails. The operator `?` converts errors of host functions to
+    /// failures.
     fn run(cx: &Context<Self::Config>) -> Result<Output<Self::Data>, Failure>;
 }
 
@@ -40,28 +41,28 @@ pub trait Thinker {
     /// Chooses an action, or ends the activation.
     ///
     /// # Errors
-    /// Returns why no choice can be made.
+    /// Returns why no action can be chosen.
     fn choose(situation: &Situation<Self::Config>) -> Result<Choice, Failure>;
 }
 
-/// Plans for a `plan_and_act` role, as its first action.
+/// Plans the tasks of a `plan_and_act` role, as its first action.
 pub trait Planner {
     /// The action's `config` in the team file.
     type Config: DeserializeOwned;
 
-    /// Returns the tasks in the order in which they are to be carried out.
+    /// Returns the tasks in the order in which they are to be executed.
     ///
     /// # Errors
-    /// Returns why there can be no plan.
+    /// Returns why there is no plan.
     fn plan(cx: &Context<Self::Config>) -> Result<Vec<Task>, Failure>;
 }
 
-/// What a [`Thinker`] decides.
+/// The decision of a [`Thinker`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// Run the action with this index.
     Run(u32),
-    /// End the activation; what the last action returned is published.
+    /// End the activation. The output of the last action is published.
     End,
 }
 
@@ -72,14 +73,15 @@ pub struct Output<T = ()> {
     pub content: String,
     /// Structured content.
     pub data: Option<T>,
-    /// Explicit recipients: names, aliases, groups, `<all>`, `<self>`. Empty leaves the choice to the team file.
+    /// Explicit recipients: names, aliases, groups, `<all>`, `<self>`. If it is empty, the team
+    /// file determines the recipients.
     pub to: Vec<String>,
     /// An itinerary that travels with the message.
     pub route: Vec<Hop>,
 }
 
 impl<T> Output<T> {
-    /// An output of this text, addressed to nobody in particular.
+    /// Creates an output with this text and no explicit recipients.
     pub fn new(content: impl Into<String>) -> Self {
         Self {
             content: content.into(),
@@ -89,7 +91,8 @@ impl<T> Output<T> {
         }
     }
 
-    /// Attaches structured content. Numbers that JSON does not have, NaN and the infinities, become null.
+    /// Sets the structured content. Numbers that JSON cannot represent (NaN and infinities) become
+    /// null.
     #[must_use]
     pub fn data(mut self, data: T) -> Self {
         self.data = Some(data);

@@ -1,31 +1,33 @@
-//! What components allocate from: first a piece of their own memory that is there from the beginning, then the standard
-//! library's allocator.
+//! The allocator of components: it first uses a block of static memory, then the standard library's
+//! allocator.
 //!
-//! That one begins by letting the memory grow. Every call has a memory of its own, and so the host would have to map a
-//! page for it and take it back again, which costs as much as all else that a short call does. Most calls get along with
-//! what is here.
+//! The standard allocator begins by growing the memory. Since every call has a memory of its own,
+//! the host would have to map a page for it and unmap it again, which costs as much as everything
+//! else in a short call. Most calls need no more than the static block.
 #![allow(unsafe_code, reason = "an allocator hands out memory")]
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::{Cell, UnsafeCell};
 use std::alloc::System;
 
-/// Enough for an action that gets and returns some thousand words. It is mapped as it is used, so that what is left over
-/// costs nothing but its share of the memory that a call may have.
+/// The size of the static block: enough for an action that receives and returns some thousand
+/// words. It is mapped as it is used, so the unused part costs nothing except that it counts
+/// towards the call's memory limit.
 const ROOM_BYTES: usize = 128 << 10;
 
 #[cfg(target_arch = "wasm32")]
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator::new();
 
-/// Gives out its room from the start to the end, once: only what was given out last can be taken back.
+/// A bump allocator: memory is handed out from the start to the end, and only the block that was
+/// allocated last can be freed.
 #[repr(align(16))]
 struct Allocator {
     room: UnsafeCell<[u8; ROOM_BYTES]>,
     used: Cell<usize>,
 }
 
-// SAFETY: a component has one thread, and so has each test below an allocator of its own.
+// SAFETY: a component has one thread, and each test below uses an allocator of its own.
 unsafe impl Sync for Allocator {}
 
 impl Allocator {
@@ -36,13 +38,14 @@ impl Allocator {
         }
     }
 
-    /// Where in the room a block lies; none for one of the other allocator's.
+    /// Returns the offset of a block in the static memory, or `None` if it belongs to the other
+    /// allocator.
     fn place(&self, block: *mut u8) -> Option<usize> {
         let place = block.addr().wrapping_sub(self.room.get().addr());
         (place < ROOM_BYTES).then_some(place)
     }
 
-    /// A block of the room.
+    /// Allocates a block of the static memory, or returns `None` if there is not enough left.
     fn take(&self, layout: Layout) -> Option<*mut u8> {
         let start = self.room.get().cast::<u8>();
         let place = self.used.get()
@@ -57,11 +60,11 @@ impl Allocator {
     }
 }
 
-// SAFETY: blocks of the room do not overlap: each lies behind all that were given out before it and not taken back.
-// Where there is none, blocks are the other allocator's, and go back to it.
+// SAFETY: blocks of the static memory do not overlap, since each begins after all blocks that are
+// allocated. Other blocks belong to the system allocator, and are freed by it.
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller upholds the same contract.
         self.take(layout)
             .unwrap_or_else(|| unsafe { System.alloc(layout) })
     }
@@ -70,14 +73,14 @@ unsafe impl GlobalAlloc for Allocator {
         match self.place(block) {
             Some(place) if place + layout.size() == self.used.get() => self.used.set(place),
             Some(_) => {}
-            // SAFETY: it is one of that allocator's.
+            // SAFETY: the block belongs to that allocator.
             None => unsafe { System.dealloc(block, layout) },
         }
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         let Some(place) = self.place(block) else {
-            // SAFETY: it is one of that allocator's.
+            // SAFETY: the block belongs to that allocator.
             return unsafe { System.realloc(block, layout, size) };
         };
         if place + layout.size() == self.used.get() && size <= ROOM_BYTES - place {
@@ -87,8 +90,8 @@ unsafe impl GlobalAlloc for Allocator {
         if size <= layout.size() {
             return block;
         }
-        // SAFETY: the caller promises that a layout of this size is one. Both blocks have at least the old size, and do
-        // not overlap.
+        // SAFETY: the caller guarantees that a layout of this size is valid. Both blocks have at
+        // least the old size, and do not overlap.
         unsafe {
             let moved = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
             if !moved.is_null() {
@@ -109,7 +112,7 @@ mod tests {
     }
 
     fn of(size: usize, byte: u8, allocator: &Allocator) -> *mut u8 {
-        // SAFETY: the block is as large as is written to it.
+        // SAFETY: the block has `size` bytes.
         unsafe {
             let block = allocator.alloc(layout(size, 8));
             block.write_bytes(byte, size);
@@ -118,7 +121,7 @@ mod tests {
     }
 
     fn bytes(block: *mut u8, size: usize) -> Vec<u8> {
-        // SAFETY: all of it was written.
+        // SAFETY: all `size` bytes were initialised.
         unsafe { std::slice::from_raw_parts(block, size).to_vec() }
     }
 
@@ -127,7 +130,7 @@ mod tests {
         let allocator = Box::new(Allocator::new());
         for align in [1, 2, 4, 8, 16, 64, 4096] {
             of(3, 0, &allocator);
-            // SAFETY: it is not used.
+            // SAFETY: the block is not accessed.
             let block = unsafe { allocator.alloc(layout(5, align)) };
             assert_eq!(block.addr() % align, 0);
             assert_eq!(allocator.place(block).unwrap() + 5, allocator.used.get());

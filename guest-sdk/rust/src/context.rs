@@ -1,12 +1,12 @@
-//! What an action, a planner or a thinker is told about its call.
+//! The information that an action, a planner or a thinker gets about its call.
 
 use crate::{Attempt, Failure, Message, Profile, Task};
 use serde::de::DeserializeOwned;
 
-/// Everything a call is about. All but `attempt` is the same in every attempt of the same call.
+/// The context of a call. Everything but `attempt` is the same in every attempt of the same call.
 #[derive(Clone, Debug)]
 pub struct Context<C> {
-    /// Which try of the call this is.
+    /// The attempt at the call.
     pub attempt: Attempt,
     /// The acting role.
     pub role: Profile,
@@ -18,25 +18,27 @@ pub struct Context<C> {
     pub config: C,
     /// The messages this activation handles, oldest first.
     pub news: Vec<Message>,
-    /// What earlier actions of this activation returned, oldest first.
+    /// The outputs of earlier actions of this activation, oldest first.
     pub outputs: Vec<Message>,
-    /// The planned task this call carries out, in `plan_and_act` roles.
+    /// The planned task that this call executes, in `plan_and_act` roles.
     pub task: Option<Task>,
 }
 
 impl<C> Context<C> {
-    /// The newest message there is to work upon: the last output of this activation, else the last of the news.
+    /// Returns the newest message: the last output of this activation if there is one, else the
+    /// last of the news.
     pub fn newest(&self) -> Option<&Message> {
         self.outputs.last().or(self.news.last())
     }
 
-    /// The newest message with this label, among outputs first and then news.
+    /// Returns the newest message with this label, looking at outputs first and then at news.
     pub fn labelled(&self, cause_by: &str) -> Option<&Message> {
         let mut newest_first = self.outputs.iter().rev().chain(self.news.iter().rev());
         newest_first.find(|message| message.cause_by == cause_by)
     }
 
-    /// The text to work upon: of the newest output if there is one, else of all news, separated by blank lines.
+    /// Returns the text to work on: that of the newest output if there is one, else that of all
+    /// news, separated by blank lines.
     pub fn text(&self) -> String {
         if let Some(output) = self.outputs.last() {
             return output.content.clone();
@@ -49,10 +51,10 @@ impl<C> Context<C> {
         texts.join("\n\n")
     }
 
-    /// The structured content of the newest message, as a type of the action's.
+    /// Returns the structured content of the newest message.
     ///
     /// # Errors
-    /// Fails if there is no message, it carries no data, or the data is not a `T`.
+    /// Fails if there is no message, if it has no data, or if the data is not a `T`.
     pub fn data<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         match self.newest() {
             Some(message) => message.parse(),
@@ -62,13 +64,14 @@ impl<C> Context<C> {
         }
     }
 
-    /// The role in words, to open a prompt with: who speaks, to what end, within what bounds.
+    /// Returns a description of the role as the beginning of a prompt: its name, profile, goal and
+    /// constraints.
     pub fn persona(&self) -> String {
         persona(&self.role)
     }
 
-    /// Everything there is to work upon, as Markdown for a prompt: the planned task, the news and the outputs of
-    /// earlier actions, each below a heading that says where it comes from.
+    /// Returns everything to work on as Markdown for a prompt: the planned task, the news and the
+    /// outputs of earlier actions, each below a heading that says where it comes from.
     pub fn briefing(&self) -> String {
         let mut parts = Vec::new();
         if let Some(task) = &self.task {
@@ -94,14 +97,14 @@ impl<C> Context<C> {
 pub struct Candidate {
     /// Its name.
     pub name: String,
-    /// The description it gives of itself; empty when it has none.
+    /// Its description; empty if it has none.
     pub description: String,
 }
 
-/// What is known when a [`Thinker`](crate::Thinker) chooses.
+/// The information for a choice of a [`Thinker`](crate::Thinker).
 #[derive(Clone, Debug)]
 pub struct Situation<C> {
-    /// Which try of the choice this is.
+    /// The attempt at the choice.
     pub attempt: Attempt,
     /// The choosing role.
     pub role: Profile,
@@ -113,12 +116,12 @@ pub struct Situation<C> {
     pub candidates: Vec<Candidate>,
     /// The messages this activation handles, oldest first.
     pub news: Vec<Message>,
-    /// What the actions chosen so far returned, oldest first.
+    /// The outputs of the actions chosen so far, oldest first.
     pub outputs: Vec<Message>,
 }
 
 impl<C> Situation<C> {
-    /// The role in words, to open a prompt with.
+    /// Returns a description of the role as the beginning of a prompt.
     pub fn persona(&self) -> String {
         persona(&self.role)
     }

@@ -1,8 +1,8 @@
-//! Environment variables of the host, by grant (`allow.env`).
+//! Environment variables of the host, as far as they are granted (`allow.env`).
 
 use crate::{HostError, host};
 
-/// Reads a variable; none when the host has none of that name.
+/// Returns the value of a variable, or `None` if the host has no such variable.
 ///
 /// # Errors
 /// Fails if it is not granted.

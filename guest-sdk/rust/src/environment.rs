@@ -1,4 +1,4 @@
-//! Publishing beyond the action's own output.
+//! Publishing messages in addition to the action's output.
 
 use crate::{Failure, Hop, HostError, host, json};
 use serde::Serialize;
@@ -6,7 +6,8 @@ use serde::Serialize;
 pub use crate::bindings::strata::action::environment::Emission;
 
 impl Emission {
-    /// A message of this text with the action's name as its label, addressed to nobody in particular.
+    /// Creates a message with this text, the action's name as its label, and no explicit
+    /// recipients.
     pub fn new(content: impl Into<String>) -> Self {
         Self {
             content: content.into(),
@@ -38,7 +39,7 @@ impl Emission {
         self
     }
 
-    /// Attaches structured content.
+    /// Sets the structured content.
     ///
     /// # Errors
     /// Fails if the data cannot be written as JSON.
@@ -48,7 +49,7 @@ impl Emission {
     }
 }
 
-/// Publishes one more message. Its recipients see it in the next step, if this attempt succeeds.
+/// Publishes a message. Its recipients receive it in the next step, if this attempt succeeds.
 ///
 /// # Errors
 /// Fails if the host refuses the message.

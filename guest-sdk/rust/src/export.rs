@@ -1,6 +1,8 @@
-//! The border between the component's exports and the author's types, and the macro that draws it.
+//! Converts between the types of the component's exports and the author's types, and defines the
+//! macro that exports them.
 //!
-//! Only [`action!`](crate::action!) uses this module; its items are public for the macro's sake.
+//! Only [`action!`](crate::action!) uses this module; its items are public because the macro needs
+//! them.
 
 use crate::bindings::exports::strata::action as exports;
 use crate::bindings::strata::action::types;
@@ -14,7 +16,7 @@ pub use crate::bindings::worlds;
 pub use exports::{handler, planner, thinker};
 pub use types::{Attempt, Input};
 
-/// What the component says about itself: the name, version and description are its crate's.
+/// Returns the component's manifest. The name, version and description are those of its crate.
 pub fn describe<A: Action>(name: &str, version: &str, description: &str) -> handler::Manifest {
     handler::Manifest {
         name: name.to_owned(),
@@ -29,7 +31,7 @@ pub fn describe<A: Action>(name: &str, version: &str, description: &str) -> hand
 /// Runs an action.
 ///
 /// # Errors
-/// Returns the action's failure, or that its config or data did not pass the border.
+/// Returns the action's failure, or a failure if its config or data cannot be converted.
 pub fn run<A: Action>(attempt: Attempt, input: Input) -> Result<types::Output, Failure> {
     report_panics();
     let Output {
@@ -49,16 +51,16 @@ pub fn run<A: Action>(attempt: Attempt, input: Input) -> Result<types::Output, F
 /// Runs a planner.
 ///
 /// # Errors
-/// Returns the planner's failure, or that its config did not pass the border.
+/// Returns the planner's failure, or a failure if its config cannot be converted.
 pub fn plan<P: Planner>(attempt: Attempt, input: Input) -> Result<Vec<Task>, Failure> {
     report_panics();
     P::plan(&context(attempt, input)?)
 }
 
-/// Asks a thinker.
+/// Runs a thinker. Returns the index of the chosen action, or -1 to end the activation.
 ///
 /// # Errors
-/// Returns the thinker's failure, or that its config did not pass the border.
+/// Returns the thinker's failure, or a failure if its config cannot be converted.
 pub fn choose<T: Thinker>(attempt: Attempt, situation: thinker::Situation) -> Result<i32, Failure> {
     report_panics();
     let candidates = situation.candidates.into_iter();
@@ -96,7 +98,7 @@ fn context<C: serde::de::DeserializeOwned>(
     })
 }
 
-/// A panic ends in a trap, which carries no message; so it is logged first, on one line.
+/// Logs panics, each on one line. A panic ends in a trap, which has no message.
 fn report_panics() {
     if cfg!(target_arch = "wasm32") {
         std::panic::set_hook(Box::new(|info: &PanicHookInfo<'_>| {
@@ -126,7 +128,7 @@ fn report_panics() {
 /// action!(Act, thinker = Think, planner = Plan);
 /// ```
 ///
-/// It may stand once in a crate, and does nothing outside WebAssembly.
+/// It can be used once in a crate, and does nothing outside of WebAssembly.
 #[macro_export]
 macro_rules! action {
     ($action:ty) => {
@@ -148,7 +150,7 @@ macro_rules! action {
     };
 }
 
-/// The exports of one component and, in a custom section, the world they belong to.
+/// Defines the exports of a component and, in a custom section, the world they belong to.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __component {
@@ -164,7 +166,7 @@ macro_rules! __component {
     };
 }
 
-/// The exports of one interface.
+/// Defines the exports of one interface.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __interface {

@@ -1,9 +1,9 @@
-//! How an action gives up, and which errors turn into a failure by `?`.
+//! Constructors of failures, and conversions from errors, so that `?` can be used.
 
 use crate::{Failure, FailureKind, HostError, HostErrorKind};
 
 impl Failure {
-    /// It failed, and trying again unchanged would fail again.
+    /// Creates a permanent failure: a retry would fail again.
     pub fn error(message: impl Into<String>) -> Self {
         Self {
             kind: FailureKind::Error,
@@ -11,7 +11,7 @@ impl Failure {
         }
     }
 
-    /// It failed in passing: the host may try again, within the action's `retries`.
+    /// Creates a transient failure: the host may retry, within the action's `retries`.
     pub fn retryable(message: impl Into<String>) -> Self {
         Self {
             kind: FailureKind::Retryable,
@@ -19,7 +19,7 @@ impl Failure {
         }
     }
 
-    /// It needed something that the team file does not grant.
+    /// Creates a failure because of something that the team file does not grant.
     pub fn denied(message: impl Into<String>) -> Self {
         Self {
             kind: FailureKind::Denied,
@@ -62,7 +62,8 @@ impl From<&str> for Failure {
     }
 }
 
-/// Turns a failure back into what host functions return, where one of them fails before the host is asked.
+/// Converts a failure to the error type of host functions, for one that occurs before the host is
+/// called.
 pub(crate) fn invalid(failure: Failure) -> HostError {
     HostError {
         kind: HostErrorKind::Invalid,

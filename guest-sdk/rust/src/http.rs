@@ -1,4 +1,5 @@
-//! HTTP and HTTPS, to what `allow.http` grants. An exchange is recorded: a repeated attempt is served the response.
+//! HTTP and HTTPS requests, as far as `allow.http` grants them. Responses are recorded: a repeated
+//! attempt gets the recorded ones.
 //!
 //! ```
 //! # use strata_action::{http, secrets, Failure};
@@ -12,9 +13,9 @@
 //! # Ok(()) }).unwrap();
 //! ```
 //!
-//! A request other than `GET` and `HEAD` is a write. When its response is lost (the host was killed, the connection
-//! broke) it is made again only if it has an idempotency key; else the run stops until the operator has said what to
-//! do.
+//! A request other than `GET` and `HEAD` is a write. If its response is lost (the host was killed,
+//! or the connection broke), it is repeated only if it has an idempotency key; otherwise the run
+//! stops until the operator has decided what to do.
 
 use crate::failure::invalid;
 use crate::secrets::Secret;
@@ -25,21 +26,21 @@ use std::time::Duration;
 
 pub use crate::bindings::strata::action::http::{Header, Request, Response};
 
-/// Reads an address.
+/// Makes a `GET` request.
 ///
 /// # Errors
-/// Fails if it is not granted or there is no response. Any status is a response.
+/// Fails if it is not granted or there is no response. A response with any status is a success.
 pub fn get(url: impl Into<String>) -> Result<Response, HostError> {
     Request::get(url).send()
 }
 
-/// Makes several requests at once; the results come in the order of the requests.
+/// Makes several requests concurrently. The results are in the order of the requests.
 pub fn fetch_many(requests: &[Request]) -> Vec<Result<Response, HostError>> {
     host::http::fetch_many(requests)
 }
 
 impl Request {
-    /// A request with this method, in upper case.
+    /// Creates a request. The method must be in upper case.
     pub fn new(method: impl Into<String>, url: impl Into<String>) -> Self {
         Self {
             method: method.into(),
@@ -52,12 +53,12 @@ impl Request {
         }
     }
 
-    /// A `GET`.
+    /// Creates a `GET` request.
     pub fn get(url: impl Into<String>) -> Self {
         Self::new("GET", url)
     }
 
-    /// A `POST`.
+    /// Creates a `POST` request.
     pub fn post(url: impl Into<String>) -> Self {
         Self::new("POST", url)
     }
@@ -79,7 +80,7 @@ impl Request {
         self
     }
 
-    /// Sets a body of JSON, and its `content-type`, unless the request has one.
+    /// Sets a JSON body, and its `content-type`, unless the request has one.
     ///
     /// # Errors
     /// Fails if the value cannot be written as JSON.
@@ -97,7 +98,8 @@ impl Request {
         .body(text))
     }
 
-    /// Lets the host put this secret in wherever its placeholder stands: in headers, the address's query, the body.
+    /// Lets the host replace the placeholder of this secret in headers, the query of the URL, and
+    /// the body.
     #[must_use]
     pub fn secret(mut self, secret: &Secret) -> Self {
         let name = secret.name().to_owned();
@@ -107,22 +109,22 @@ impl Request {
         self
     }
 
-    /// Shows a secret as bearer token.
+    /// Sends a secret as bearer token.
     #[must_use]
     pub fn bearer(self, secret: &Secret) -> Self {
         self.secret(secret)
             .header("authorization", format!("Bearer {secret}"))
     }
 
-    /// Bounds how long the exchange may take.
+    /// Sets the largest duration of the request.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout_ms = Some(u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX));
         self
     }
 
-    /// Says that the service knows a repetition of this request by this key, so that it may be made again. Build it
-    /// from the attempt's key.
+    /// Sets a key by which the service recognises a repetition of this request, so that it can be
+    /// repeated. Derive it from the attempt's key.
     #[must_use]
     pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
         self.idempotency_key = Some(key.into());
@@ -132,24 +134,24 @@ impl Request {
     /// Makes the request.
     ///
     /// # Errors
-    /// Fails if it is not granted or there is no response. Any status is a response.
+    /// Fails if it is not granted or there is no response. A response with any status is a success.
     pub fn send(&self) -> Result<Response, HostError> {
         host::http::fetch(self)
     }
 }
 
 impl Response {
-    /// Whether the status is between 200 and 299.
+    /// Returns whether the status is between 200 and 299.
     pub fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
     }
 
-    /// Whether the operator chose to skip the request, a write that was in doubt.
+    /// Returns whether the operator decided to skip the request, which was a write in doubt.
     pub fn is_skipped(&self) -> bool {
         self.status == 0
     }
 
-    /// The first header with this name, in any case.
+    /// Returns the first header with this name, ignoring case.
     pub fn header(&self, name: &str) -> Option<&str> {
         let header = self
             .headers
@@ -158,15 +160,15 @@ impl Response {
         Some(&header.value)
     }
 
-    /// The body as text; what is not UTF-8 in it is replaced.
+    /// Returns the body as text. Invalid UTF-8 is replaced.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The body as JSON.
+    /// Parses the body as JSON.
     ///
     /// # Errors
-    /// Fails if it is not a `T`.
+    /// Fails if the body is not a `T`.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         json::parse("the body of a response", &self.text())
     }

@@ -1,7 +1,8 @@
-//! People. Asking them needs no grant.
+//! Questions to people. Asking them needs no grant.
 //!
-//! A call that asks ends there and is made again once there is an answer: what it got from the host before is served
-//! again, and what it does by itself before the question must come out the same.
+//! An attempt that asks a question ends there, and the call is repeated once there is an answer.
+//! The repeated call gets the recorded results of its earlier host calls, and must do the same
+//! before the question.
 //!
 //! ```
 //! # use strata_action::{human, Failure};
@@ -23,7 +24,7 @@ use std::time::Duration;
 
 pub use crate::bindings::strata::action::human::{Answer, Question, Source};
 
-/// Asks a person; any answer will do.
+/// Asks a person. Any answer is accepted.
 ///
 /// # Errors
 /// Fails if the question is longer than 64 KiB.
@@ -32,7 +33,7 @@ pub fn ask(text: impl Into<String>) -> Result<Answer, HostError> {
 }
 
 impl Question {
-    /// A question that takes any answer and waits for ever.
+    /// Creates a question that accepts any answer and does not expire.
     pub fn new(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -43,7 +44,7 @@ impl Question {
         }
     }
 
-    /// Asks for an answer that follows this JSON Schema.
+    /// Requires an answer that matches this JSON Schema.
     ///
     /// # Errors
     /// Fails if the schema cannot be written as JSON.
@@ -52,17 +53,17 @@ impl Question {
         Ok(self)
     }
 
-    /// Asks for one of these texts.
+    /// Requires one of these texts as answer.
     #[must_use]
     pub fn choices(mut self, choices: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.choices = choices.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Bounds the time for an answer, in whole seconds.
+    /// Sets the time after which the question expires. It is rounded up to seconds.
     #[must_use]
     pub fn expires_in(mut self, time: Duration) -> Self {
-        // A part of a second is not no time at all.
+        // A fraction of a second must not become zero.
         let seconds = time
             .as_secs()
             .saturating_add(u64::from(time.subsec_nanos() > 0));
@@ -70,7 +71,7 @@ impl Question {
         self
     }
 
-    /// Sets the answer that is taken when the time is over.
+    /// Sets the answer that is used if the question expires.
     ///
     /// # Errors
     /// Fails if it cannot be written as JSON.
@@ -79,20 +80,20 @@ impl Question {
         Ok(self)
     }
 
-    /// Asks.
+    /// Asks the question and returns the answer.
     ///
     /// # Errors
-    /// Fails if no answer could fit, or nobody answers in time and there is no default.
+    /// Fails if no answer could be valid, or if the question expires and there is no default.
     pub fn ask(&self) -> Result<Answer, HostError> {
         host::human::ask(self)
     }
 }
 
 impl Answer {
-    /// The answer as a `T`.
+    /// Parses the answer.
     ///
     /// # Errors
-    /// Fails if it is none.
+    /// Fails if it is not a `T`.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         json::parse("the answer", &self.value)
     }

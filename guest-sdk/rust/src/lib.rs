@@ -1,7 +1,7 @@
 //! Actions for strata-host, in Rust.
 //!
-//! An action implements [`Action`] and is exported by [`action!`]. It is built by `strata-host build`, which makes
-//! a WebAssembly component of it, and tested natively against the in-memory host of [`testing`].
+//! An action implements [`Action`] and is exported by [`action!`]. `strata-host build` makes a
+//! WebAssembly component of it. It is tested natively with the in-memory host of [`testing`].
 //!
 //! ```
 //! use strata_action::{Action, Context, Failure, Output, action, llm};
@@ -29,11 +29,10 @@
 //! # assert_eq!(output.data.unwrap().letters, 10);
 //! ```
 //!
-//! What lies where: [`Action`], [`Thinker`] and [`Planner`] are what an author implements; [`Context`] and
-//! [`Situation`] what such a function is given; [`llm`], [`http`], [`state`], [`memory`], [`environment`], [`files`],
-//! [`human`], [`secrets`], [`mod@env`], [`clock`], [`random`] and [`log`] what it may call. The name, version and
-//! description an action states about
-//! itself are those of its crate.
+//! An author implements [`Action`], [`Thinker`] and [`Planner`], whose functions get a [`Context`]
+//! or a [`Situation`]. They can call the functions of [`llm`], [`http`], [`state`], [`memory`],
+//! [`environment`], [`files`], [`human`], [`secrets`], [`mod@env`], [`clock`], [`random`] and
+//! [`log`]. The name, version and description of an action are those of its crate.
 
 mod action;
 #[cfg(all(feature = "allocator", any(target_arch = "wasm32", test)))]

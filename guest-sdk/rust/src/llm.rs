@@ -1,4 +1,5 @@
-//! Language models, granted by `allow.llm`. Replies are recorded as they arrive and are not paid for twice.
+//! Language models, as far as `allow.llm` grants them. Replies are recorded when they arrive, so a
+//! repeated attempt does not pay for them again.
 //!
 //! ```
 //! # use strata_action::{llm, Failure};
@@ -23,21 +24,22 @@ pub use crate::bindings::strata::action::llm::{
 };
 pub use block::CodeBlock;
 
-/// Asks the team's model one question.
+/// Sends one prompt to the team's model.
 ///
 /// # Errors
-/// Fails if no model is granted, the provider fails, or the action's own budget does not cover the call.
+/// Fails if no model is granted, if the provider fails, or if the action's budget does not cover
+/// the call.
 pub fn ask(prompt: impl Into<String>) -> Result<Reply, HostError> {
     Request::new(prompt).send()
 }
 
-/// Asks several times at once; the results come in the order of the requests.
+/// Sends several requests concurrently. The results are in the order of the requests.
 pub fn ask_many(requests: &[Request]) -> Vec<Result<Reply, HostError>> {
     host::llm::complete_many(requests)
 }
 
 impl ChatMessage {
-    /// One turn of a conversation.
+    /// Creates a message of a conversation.
     pub fn new(speaker: Speaker, content: impl Into<String>) -> Self {
         Self {
             speaker,
@@ -47,7 +49,8 @@ impl ChatMessage {
         }
     }
 
-    /// The result of a tool that the model asked for, as the turn after the one in which it asked.
+    /// Creates the message with the result of a tool call. It follows the message in which the
+    /// model made the call.
     pub fn tool_result(call: &ToolCall, content: impl Into<String>) -> Self {
         Self {
             tool_call_id: Some(call.id.clone()),
@@ -57,7 +60,7 @@ impl ChatMessage {
 }
 
 impl Request {
-    /// A request that holds one turn of the user's.
+    /// Creates a request with one message of the user.
     pub fn new(prompt: impl Into<String>) -> Self {
         Self {
             model: None,
@@ -71,7 +74,7 @@ impl Request {
         }
     }
 
-    /// Puts instructions above the conversation.
+    /// Adds instructions at the beginning of the conversation.
     #[must_use]
     pub fn system(mut self, text: impl Into<String>) -> Self {
         self.messages
@@ -79,14 +82,14 @@ impl Request {
         self
     }
 
-    /// Adds a turn.
+    /// Adds a message.
     #[must_use]
     pub fn turn(mut self, message: ChatMessage) -> Self {
         self.messages.push(message);
         self
     }
 
-    /// Names the model; without it the team's is asked.
+    /// Sets the model. By default it is that of the team.
     #[must_use]
     pub fn model(mut self, name: impl Into<String>) -> Self {
         self.model = Some(name.into());
@@ -100,28 +103,28 @@ impl Request {
         self
     }
 
-    /// Bounds the reply.
+    /// Sets the largest number of tokens in the reply.
     #[must_use]
     pub fn max_tokens(mut self, tokens: u32) -> Self {
         self.max_tokens = Some(tokens);
         self
     }
 
-    /// Adds a text that ends the reply.
+    /// Adds a text at which the model stops.
     #[must_use]
     pub fn stop(mut self, text: impl Into<String>) -> Self {
         self.stop.push(text.into());
         self
     }
 
-    /// Sets the seed, for providers that honour one.
+    /// Sets the seed, for providers that support it.
     #[must_use]
     pub fn seed(mut self, seed: u32) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// Asks for a structured reply that follows this JSON Schema.
+    /// Requests a structured reply that matches this JSON Schema.
     ///
     /// # Errors
     /// Fails if the schema cannot be written as JSON.
@@ -130,28 +133,29 @@ impl Request {
         Ok(self)
     }
 
-    /// Offers a tool to the model; the action carries its calls out itself.
+    /// Offers a tool to the model. The action executes its calls itself.
     #[must_use]
     pub fn tool(mut self, tool: Tool) -> Self {
         self.tools.push(tool);
         self
     }
 
-    /// Asks.
+    /// Sends the request.
     ///
     /// # Errors
-    /// Fails if the model is not granted, the provider fails, or the action's own budget does not cover the call.
+    /// Fails if the model is not granted, if the provider fails, or if the action's budget does not
+    /// cover the call.
     pub fn send(&self) -> Result<Reply, HostError> {
         host::llm::complete(self)
     }
 }
 
 impl Reply {
-    /// The structured reply as a `T`: what the provider gave as data, else the text or its first code block as
-    /// JSON.
+    /// Parses the structured reply: the data if the provider returned any, else the first code
+    /// block of the text, else the whole text.
     ///
     /// # Errors
-    /// Fails if none of them is a `T`.
+    /// Fails if it is not a `T`.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         let block = self.code();
         let text = match (&self.data, &block) {
@@ -162,7 +166,7 @@ impl Reply {
         json::parse("the model's reply", text)
     }
 
-    /// The first fenced code block of the text.
+    /// Returns the first fenced code block of the text.
     pub fn code(&self) -> Option<CodeBlock> {
         CodeBlock::first(&self.text)
     }

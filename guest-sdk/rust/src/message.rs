@@ -1,10 +1,10 @@
-//! Reading messages.
+//! Functions of messages.
 
 use crate::{Failure, Message, json};
 use serde::de::DeserializeOwned;
 
 impl Message {
-    /// A message with this label and text and nothing else, for tests.
+    /// Creates a message with this label and text, for tests.
     pub fn new(cause_by: impl Into<String>, content: impl Into<String>) -> Self {
         Self {
             id: String::new(),
@@ -16,10 +16,11 @@ impl Message {
         }
     }
 
-    /// The structured content as a `T`.
+    /// Parses the structured content.
     ///
     /// # Errors
-    /// Fails if the message carries no data, or data that is not a `T`; the failure names the message.
+    /// Fails if the message has no data, or if the data is not a `T`. The failure names the
+    /// message.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         let name = &self.cause_by;
         match &self.data {

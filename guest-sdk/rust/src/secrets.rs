@@ -1,19 +1,21 @@
-//! Secrets of the operator: named here, put in by the host where a request leaves it, never seen by an action.
+//! Secrets of the operator. An action only names them: the host inserts their values into requests,
+//! and the action never sees them.
 
 use crate::{HostError, host};
 use std::fmt;
 
-/// A secret that the action may name. It prints as the placeholder that stands for it in a request.
+/// A secret that the action may name. It is displayed as the placeholder that represents it in a
+/// request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Secret {
     name: String,
     placeholder: String,
 }
 
-/// Names a secret.
+/// Returns the secret with this name.
 ///
 /// # Errors
-/// Fails if neither `allow.secrets` nor `allow.http` names it.
+/// Fails if neither `allow.secrets` nor `allow.http` grants it.
 pub fn named(name: &str) -> Result<Secret, HostError> {
     let placeholder = host::secrets::placeholder(name)?;
     Ok(Secret {
@@ -23,7 +25,7 @@ pub fn named(name: &str) -> Result<Secret, HostError> {
 }
 
 impl Secret {
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -1,7 +1,7 @@
-//! What lasts between calls: values in scopes.
+//! State that outlasts a call: values in scopes.
 //!
-//! The writer sees its own writes at once, other roles after the step has committed; the writes of a failed
-//! attempt vanish.
+//! An attempt sees its own writes at once; other roles see them after the step has committed. The
+//! writes of a failed attempt are discarded.
 //!
 //! ```
 //! # use strata_action::{state, Failure};
@@ -22,21 +22,21 @@ pub struct Scope<'a> {
     name: &'a str,
 }
 
-/// The scope that is private to the acting role.
+/// Returns the scope that is private to the acting role.
 pub fn role() -> Scope<'static> {
     Scope { name: "role" }
 }
 
-/// A scope that the team file declares under `[env.scope]`.
+/// Returns a scope that the team file declares under `[env.scope]`.
 pub fn scope(name: &str) -> Scope<'_> {
     Scope { name }
 }
 
 impl Scope<'_> {
-    /// Reads a value; none when the key is absent.
+    /// Returns the value of a key, or `None` if the key is absent.
     ///
     /// # Errors
-    /// Fails if there is no such scope or the value is not a `T`.
+    /// Fails if there is no such scope, or if the value is not a `T`.
     pub fn get<T: DeserializeOwned>(self, key: &str) -> Result<Option<T>, Failure> {
         let what = || format!("key `{key}` of scope `{}`", self.name);
         host::state::get(self.name, key)?
@@ -44,7 +44,7 @@ impl Scope<'_> {
             .transpose()
     }
 
-    /// Writes a value; in a scope with a reducer, offers it to the reducer.
+    /// Writes a value. In a scope with a reducer, the value is passed to the reducer.
     ///
     /// # Errors
     /// Fails if there is no such scope or the value cannot be written as JSON.
@@ -57,7 +57,7 @@ impl Scope<'_> {
         )?)
     }
 
-    /// Removes a key; an absent one is no error.
+    /// Removes a key. It is not an error if the key is absent.
     ///
     /// # Errors
     /// Fails if there is no such scope.
@@ -65,7 +65,7 @@ impl Scope<'_> {
         host::state::delete(self.name, key)
     }
 
-    /// The keys, sorted.
+    /// Returns the keys, sorted.
     ///
     /// # Errors
     /// Fails if there is no such scope.

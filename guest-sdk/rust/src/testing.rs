@@ -1,4 +1,4 @@
-//! Native tests of actions: a host in memory, and the calls it makes. No WebAssembly is involved.
+//! Native tests of actions: an in-memory host, and the calls it makes. No WebAssembly is involved.
 //!
 //! ```
 //! use strata_action::testing::{Call, Host};
@@ -17,10 +17,10 @@
 //! assert_eq!(host.prompts(), ["how are you?"]);
 //! ```
 //!
-//! As with the real host nothing is granted that was not granted: without a scripted reply the llm is denied, and
-//! so are requests without a scripted response and files outside the directories that were granted. Limits are not
-//! played; neither are reducers of scopes (a value that is set is the value), nor JSON that a real host would check
-//! against the schemas of a team file.
+//! As with the real host, everything must be granted: without a scripted reply the llm is denied,
+//! and so are requests without a scripted response and files outside of the granted directories.
+//! Limits are not simulated, nor are the reducers of scopes (a new value replaces the old one) and
+//! the checks against the schemas of a team file.
 
 mod call;
 mod files;
@@ -41,7 +41,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// A host in memory: what it grants and answers, and what an action did with it.
+/// An in-memory host: what it grants and answers, and what an action did with it.
 #[derive(Debug)]
 pub struct Host {
     scopes: BTreeMap<String, BTreeMap<String, String>>,
@@ -60,7 +60,7 @@ pub struct Host {
     now_ms: f64,
     slept_ms: f64,
     random_state: u64,
-    /// Whether a thinker is asked, which changes nothing.
+    /// Whether a thinker is running, which may not change anything.
     choosing: bool,
 }
 
@@ -71,8 +71,8 @@ impl Default for Host {
 }
 
 impl Host {
-    /// A host that grants nothing and knows no scope but `role`. Its clock stands at 1970 and moves only when the
-    /// action sleeps.
+    /// Creates a host that grants nothing and has only the scope `role`. Its clock starts in 1970
+    /// and advances only when the action sleeps.
     pub fn new() -> Self {
         Self {
             scopes: BTreeMap::from([("role".to_owned(), BTreeMap::new())]),
@@ -95,7 +95,8 @@ impl Host {
         }
     }
 
-    /// Grants the llm and adds a reply. Replies are served in order; when none is left the llm fails.
+    /// Grants the llm and adds a reply. Replies are used in order; when none is left, the llm
+    /// fails.
     #[must_use]
     pub fn reply(mut self, text: impl Into<String>) -> Self {
         let usage = Usage {
@@ -113,11 +114,11 @@ impl Host {
         self
     }
 
-    /// Adds a person's answer, by anything that JSON can hold. Answers are given in order; a question without one
-    /// panics, where a real run would wait.
+    /// Adds a person's answer: any value that can be serialised as JSON. Answers are used in order;
+    /// a question without an answer panics, where a real run would wait.
     ///
     /// # Panics
-    /// If it cannot be written as JSON.
+    /// Panics if it cannot be serialised as JSON.
     #[must_use]
     pub fn answer(mut self, value: impl Serialize) -> Self {
         let value = serde_json::to_string(&value).expect("a test's answer is JSON");
@@ -128,7 +129,7 @@ impl Host {
         self
     }
 
-    /// Lets the time of a question pass without an answer: its default is taken, or it fails.
+    /// Lets a question expire: its default is used, or it fails.
     #[must_use]
     pub fn no_answer(mut self) -> Self {
         let message = "nobody answered in time, and the question has no `default`".to_owned();
@@ -139,7 +140,7 @@ impl Host {
         self
     }
 
-    /// Grants the llm and adds a failure in place of a reply.
+    /// Grants the llm and adds an error instead of a reply.
     #[must_use]
     pub fn llm_error(mut self, kind: HostErrorKind, message: impl Into<String>) -> Self {
         let error = HostError {
@@ -150,7 +151,8 @@ impl Host {
         self
     }
 
-    /// Grants http and adds a response. Responses are served in order; when none is left requests fail.
+    /// Grants http and adds a response. Responses are used in order; when none is left, requests
+    /// fail.
     #[must_use]
     pub fn response(mut self, status: u16, body: impl Into<Vec<u8>>) -> Self {
         let response = http::Response {
@@ -162,7 +164,7 @@ impl Host {
         self
     }
 
-    /// Grants http and adds a failure in place of a response.
+    /// Grants http and adds an error instead of a response.
     #[must_use]
     pub fn http_error(mut self, kind: HostErrorKind, message: impl Into<String>) -> Self {
         let error = HostError {
@@ -187,7 +189,7 @@ impl Host {
         self
     }
 
-    /// Puts a file there and grants reading its directory.
+    /// Adds a file and grants reading its directory.
     #[must_use]
     pub fn file(mut self, path: &str, content: impl AsRef<[u8]>) -> Self {
         self.directories.put(path, content.as_ref());
@@ -208,10 +210,10 @@ impl Host {
         self
     }
 
-    /// Sets a value, declaring its scope.
+    /// Sets a value and declares its scope.
     ///
     /// # Panics
-    /// If the value cannot be written as JSON.
+    /// Panics if the value cannot be serialised as JSON.
     #[must_use]
     pub fn state<T: Serialize>(mut self, scope: &str, key: &str, value: T) -> Self {
         let text = serde_json::to_string(&value).expect("a test's value is JSON");
@@ -222,7 +224,7 @@ impl Host {
         self
     }
 
-    /// Adds a message to what the role remembers, as the newest.
+    /// Adds a message to the role's memory, as the newest.
     #[must_use]
     pub fn remember(mut self, message: Message) -> Self {
         self.memory.push(message);
@@ -232,15 +234,15 @@ impl Host {
     /// Runs an action.
     ///
     /// # Errors
-    /// Returns the action's failure, or that its config does not fit.
+    /// Returns the action's failure, or a failure if its config is invalid.
     pub fn run<A: Action>(&mut self, call: Call) -> Result<Output<A::Data>, Failure> {
         self.within(|| A::run(&call.context()?))
     }
 
-    /// Asks a thinker; `round` is how many choices were made before.
+    /// Runs a thinker. `round` is the number of choices that were made before.
     ///
     /// # Errors
-    /// Returns the thinker's failure, or that its config does not fit.
+    /// Returns the thinker's failure, or a failure if its config is invalid.
     pub fn choose<T: Thinker>(&mut self, call: Call, round: u32) -> Result<Choice, Failure> {
         self.choosing = true;
         let chosen = self.within(|| T::choose(&call.situation(round)?));
@@ -248,25 +250,25 @@ impl Host {
         chosen
     }
 
-    /// Asks a planner.
+    /// Runs a planner.
     ///
     /// # Errors
-    /// Returns the planner's failure, or that its config does not fit.
+    /// Returns the planner's failure, or a failure if its config is invalid.
     pub fn plan<P: Planner>(&mut self, call: Call) -> Result<Vec<Task>, Failure> {
         self.within(|| P::plan(&call.context()?))
     }
 
-    /// Runs a function that calls the host outside of any action, e.g. a part of one.
+    /// Runs a function that calls the host outside of an action, e.g. a part of one.
     pub fn within<R>(&mut self, function: impl FnOnce() -> R) -> R {
         imports::serve(self, function)
     }
 
-    /// What was asked of the llm, oldest first.
+    /// Returns the requests to the llm, oldest first.
     pub fn requests(&self) -> &[Request] {
         &self.requests
     }
 
-    /// The last turn of each request, oldest request first.
+    /// Returns the text of the last message of each request to the llm, oldest request first.
     pub fn prompts(&self) -> Vec<&str> {
         let turns = self
             .requests
@@ -275,41 +277,41 @@ impl Host {
         turns.map(|turn| turn.content.as_str()).collect()
     }
 
-    /// What people were asked, oldest first.
+    /// Returns the questions to people, oldest first.
     pub fn questions(&self) -> &[Question] {
         &self.questions
     }
 
-    /// The http requests, oldest first, with placeholders in place of secrets.
+    /// Returns the http requests, oldest first, with placeholders instead of secrets.
     pub fn fetched(&self) -> &[http::Request] {
         &self.fetched
     }
 
-    /// What was published beyond outputs, oldest first.
+    /// Returns the messages that were published in addition to outputs, oldest first.
     pub fn emitted(&self) -> &[Emission] {
         &self.emitted
     }
 
-    /// What was logged, oldest first.
+    /// Returns the log lines, oldest first.
     pub fn logged(&self) -> &[(Level, String)] {
         &self.log
     }
 
-    /// A value as it is now.
+    /// Returns the current value of a key.
     ///
     /// # Panics
-    /// If the value is not a `T`.
+    /// Panics if the value is not a `T`.
     pub fn value<T: DeserializeOwned>(&self, scope: &str, key: &str) -> Option<T> {
         let text = self.scopes.get(scope)?.get(key)?;
         Some(serde_json::from_str(text).expect("the value has the type that the test expects"))
     }
 
-    /// The content of a file, however it came there.
+    /// Returns the content of a file, whether the test or the action wrote it.
     pub fn content(&self, path: &str) -> Option<&[u8]> {
         self.directories.content(path)
     }
 
-    /// How long actions slept, all in all.
+    /// Returns the total time that actions slept, in milliseconds.
     pub fn slept_ms(&self) -> f64 {
         self.slept_ms
     }

@@ -1,4 +1,4 @@
-//! The checked-in bindings belong to the WIT package beside them.
+//! Tests that the checked-in bindings were generated from the current WIT package.
 
 #[path = "../../fingerprint.rs"]
 mod fingerprint;

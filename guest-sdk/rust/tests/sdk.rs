@@ -1,4 +1,5 @@
-//! The border between the component's exports and an author's types, and the host in memory.
+//! Tests the conversions between the component's exports and an author's types, and the in-memory
+//! host.
 
 #![allow(clippy::unwrap_used, reason = "tests may")]
 

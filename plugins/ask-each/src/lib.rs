@@ -1,14 +1,14 @@
-//! `ask-each`: asks a language model several questions, each by itself and one after the other, and returns the answers
-//! as one text.
+//! `ask-each`: asks a language model several questions, one after the other, and returns the
+//! answers as one text.
 
 use serde::Deserialize;
 use strata_action::{Action, Context, Failure, Output, action, llm};
 
-/// What the team file says.
+/// The action's `config` in the team file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// What is asked.
+    /// The questions.
     pub questions: Vec<String>,
 }
 

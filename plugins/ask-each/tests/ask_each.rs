@@ -1,4 +1,4 @@
-//! What the action asks, and what it makes of the answers.
+//! Tests the requests to the model and the use of its answers.
 
 use ask_each::AskEach;
 use serde_json::json;

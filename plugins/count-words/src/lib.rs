@@ -1,29 +1,31 @@
-//! `count-words`: counts the words of the files it is dealt.
+//! `count-words`: counts the words of the files that are assigned to it.
 //!
-//! It takes its share of what `deal-files` deals. Adding up what several workers counted is `merge-counts`'s.
+//! It takes its share of the files that `deal-files` distributes. `merge-counts` adds up the counts
+//! of several workers.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use strata_action::{Action, Context, Failure, Output, action, files};
 
-/// More different words than this would be more than a message may hold. Large dictionaries have as many.
+/// The largest number of different words, so that they fit in a message. It is that of a large
+/// dictionary.
 const MAX_WORDS: usize = 50_000;
-/// What is longer is no word.
+/// The longest word, in characters. Longer ones are counted, but not listed.
 const MAX_WORD_CHARS: usize = 64;
 
-/// What is to be counted: the data of the newest message.
+/// The files to be counted: the data of the newest message.
 #[derive(Debug, Deserialize)]
 struct Dealt {
     shares: BTreeMap<String, Vec<String>>,
 }
 
-/// What was counted.
+/// The result.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// How many words each file has.
     pub files: BTreeMap<String, u32>,
-    /// The files that hold no text.
+    /// The files that do not contain text.
     pub skipped: Vec<String>,
     /// How often each word occurs, in lower case.
     pub words: BTreeMap<String, u32>,
@@ -75,7 +77,7 @@ impl Action for CountWords {
 
 action!(CountWords);
 
-/// Counts the words of a text: letters and digits, and apostrophes within them.
+/// Counts the words of a text. A word consists of letters, digits, and apostrophes between them.
 fn count(text: &str, words: &mut BTreeMap<String, u32>) -> Result<u32, Failure> {
     let mut sum: u32 = 0;
     for word in text.split(|c: char| !c.is_alphanumeric() && c != '\'' && c != '’') {

@@ -1,4 +1,4 @@
-//! What counts as a word, and as a text.
+//! Tests what counts as a word and as a text.
 
 use count_words::CountWords;
 use serde_json::{Value, json};

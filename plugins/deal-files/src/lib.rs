@@ -1,32 +1,33 @@
-//! `deal-files`: lists the files of a granted directory and deals them to workers.
+//! `deal-files`: lists the files of a granted directory and distributes them to workers.
 //!
-//! All shares are in one message, which the team file's routes bring to the workers; each takes its own. What is in the
-//! files is the workers' business.
+//! All shares are in one message, which the team file's routes send to the workers; each worker
+//! takes its own share. The files are not read here.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use strata_action::{Action, Context, Failure, Output, action, files};
 
-/// More files make messages that no one can read.
+/// The largest number of files, so that the message stays manageable.
 const MAX_FILES: usize = 10_000;
-/// A deeper tree is a loop of links.
+/// The largest depth. A deeper tree is most likely a cycle of links.
 const MAX_DEPTH: usize = 16;
 
-/// What the team file says of the work.
+/// The action's `config` in the team file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// The directory, by its guest path.
     pub directory: String,
-    /// Who gets the files: roles by name.
+    /// The names of the roles that get the files.
     pub workers: Vec<String>,
 }
 
-/// What was dealt.
+/// The distributed files.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Dealt {
-    /// The files of each worker, by their guest paths; none for one that there was no file for.
+    /// The files of each worker, by their guest paths. The list is empty for a worker if there are
+    /// not enough files.
     pub shares: BTreeMap<String, Vec<String>>,
 }
 
@@ -50,21 +51,15 @@ impl Action for DealFiles {
         }
         let mut found = Vec::new();
         list(directory.trim_end_matches('/'), 0, &mut found)?;
-        let share = |(i, worker): (usize, &String)| {
-            // In turns, so that neighbours, which are often alike, do not end in one hand.
-            (
-                worker.clone(),
-                found
-                    .iter()
-                    .skip(i)
-                    .step_by(workers.len())
-                    .cloned()
-                    .collect(),
-            )
+        let mut dealt = Dealt {
+            shares: BTreeMap::new(),
         };
-        let dealt = Dealt {
-            shares: workers.iter().enumerate().map(share).collect(),
-        };
+        for (i, worker) in workers.iter().enumerate() {
+            // The files are dealt in turn, so that neighbouring files, which are often similar, go to
+            // different workers.
+            let share = found.iter().skip(i).step_by(workers.len()).cloned();
+            dealt.shares.insert(worker.clone(), share.collect());
+        }
         Ok(Output::new(format!(
             "dealt {} files to {} workers",
             found.len(),
@@ -76,7 +71,7 @@ impl Action for DealFiles {
 
 action!(DealFiles);
 
-/// Finds the files below a directory, in the order of their names.
+/// Lists the files below a directory, sorted by name.
 fn list(directory: &str, depth: usize, found: &mut Vec<String>) -> Result<(), Failure> {
     let refuse = |why: String| Err(Failure::error(format!("listing `{directory}`: {why}")));
     if depth == MAX_DEPTH {

@@ -1,4 +1,4 @@
-//! Who gets which files.
+//! Tests which worker gets which files.
 
 use deal_files::DealFiles;
 use serde_json::{Value, json};

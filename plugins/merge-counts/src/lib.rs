@@ -1,7 +1,7 @@
-//! `merge-counts`: adds up what workers counted and writes a table of it.
+//! `merge-counts`: adds up the counts of several workers and writes a table of them.
 //!
-//! It takes what a join releases: one message of each worker, with what `count-words` returns. What it writes does not
-//! depend on who counted what.
+//! It handles what a join releases: one message of each worker, with the output of `count-words`.
+//! The result does not depend on which worker counted which files.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -9,23 +9,23 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use strata_action::{Action, Context, Failure, Output, action, files};
 
-/// What the team file says of the table.
+/// The action's `config` in the team file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Where it is written, by its guest path.
+    /// The guest path to which the table is written.
     pub path: String,
-    /// How many words it shows, the most frequent ones.
+    /// How many of the most frequent words it shows.
     #[serde(default = "default_top")]
     pub top: usize,
 }
 
-/// As many as a screen shows.
+/// The number of words that fit on a screen.
 fn default_top() -> usize {
     20
 }
 
-/// What one worker counted.
+/// The counts of one worker.
 #[derive(Debug, Deserialize)]
 struct Counts {
     files: BTreeMap<String, u64>,
@@ -34,16 +34,16 @@ struct Counts {
     words: BTreeMap<String, u64>,
 }
 
-/// What all of them counted.
+/// The totals of all workers.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Sum {
-    /// How many files hold text.
+    /// The number of files that contain text.
     pub files: usize,
-    /// How many words they have.
+    /// The number of words in them.
     pub words: u64,
-    /// How many of them are different.
+    /// The number of different words.
     pub different: usize,
-    /// Where the table is.
+    /// The guest path of the table.
     pub path: String,
 }
 
@@ -94,7 +94,7 @@ impl Action for MergeCounts {
 
 action!(MergeCounts);
 
-/// The table, in Markdown.
+/// Renders the table in Markdown.
 fn table(all: &Counts, top: usize) -> String {
     let mut text = "# Words\n\n| file | words |\n|---|---:|\n".to_owned();
     for (file, count) in &all.files {
@@ -112,7 +112,7 @@ fn table(all: &Counts, top: usize) -> String {
     text
 }
 
-/// The name of a file may hold what ends a cell.
+/// Escapes a file name for a cell of a Markdown table.
 fn cell(name: &str) -> String {
     name.replace('\\', "\\\\")
         .replace('|', "\\|")

@@ -1,4 +1,4 @@
-//! What becomes of the workers' counts.
+//! Tests how the counts of the workers are added up.
 
 use merge_counts::{MergeCounts, Sum};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Carries steps out. Only what they say; how they are written is in [`steps`](crate::steps).
+//! Executes the steps of the probe. How they are written in a team file is defined in `steps`.
 
 use crate::excess;
 use crate::steps::{Config, Deed, Leg, Planned};
@@ -9,7 +9,7 @@ use strata_action::{
     Failure, Hop, Message, Output, clock, env, files, http, human, llm, random, secrets, state,
 };
 
-/// What the steps are carried out for.
+/// The call for which steps are executed.
 #[derive(Clone, Copy, Debug)]
 pub struct Scene<'a> {
     /// The action's name.
@@ -20,20 +20,20 @@ pub struct Scene<'a> {
     pub news: &'a [Message],
 }
 
-/// What came of the steps.
+/// The results of the steps.
 #[derive(Debug, Default)]
 pub struct Deeds {
-    /// What was said last.
+    /// The last output that was set.
     pub output: Option<Output<Value>>,
-    /// The answers of a thinker, by round.
+    /// The choices of a thinker, by round.
     pub choices: Option<Vec<i32>>,
     /// The tasks of a planner.
     pub plan: Option<Vec<Planned>>,
-    /// The values read so far, as they print.
+    /// The values read so far, as text.
     reads: Vec<String>,
 }
 
-/// Carries out the steps that act in this attempt, in order.
+/// Executes the steps that apply to this attempt, in order.
 ///
 /// # Errors
 /// Returns the failure of the first step that fails.
@@ -111,30 +111,12 @@ impl Deeds {
             Deed::Choose { choose } => self.choices = Some(choose.clone()),
             Deed::Plan { plan } => self.plan = Some(plan.clone()),
             Deed::Fail { .. } => {}
-            Deed::Ask {
-                ask,
-                schema,
-                choices,
-                expires,
-                default,
-            } => {
-                let mut question = human::Question::new(ask).choices(choices);
-                if let Some(schema) = schema {
-                    question = question.schema(schema)?;
-                }
-                if let Some(time) = expires {
-                    question = question.expires_in(*time);
-                }
-                if let Some(default) = default {
-                    question = question.default(default)?;
-                }
-                self.reads.push(print(question.ask()?.parse()?));
-            }
+            Deed::Ask { .. } => self.reads.push(print(ask_person(deed)?)),
         }
         Ok(())
     }
 
-    /// Replaces `{inputs}` and `{reads}`. One pass: what is filled in is not looked at again.
+    /// Replaces `{inputs}` and `{reads}`. Replaced text is not searched for placeholders again.
     fn fill_in(&self, text: &str, news: &[Message]) -> String {
         let mut filled = String::new();
         let mut rest = text;
@@ -157,7 +139,32 @@ impl Deeds {
     }
 }
 
-/// Makes a request; the body of any response is its result.
+/// Asks a person and returns the answer.
+fn ask_person(deed: &Deed) -> Result<Value, Failure> {
+    let Deed::Ask {
+        ask,
+        schema,
+        choices,
+        expires,
+        default,
+    } = deed
+    else {
+        return Ok(Value::Null);
+    };
+    let mut question = human::Question::new(ask).choices(choices);
+    if let Some(schema) = schema {
+        question = question.schema(schema)?;
+    }
+    if let Some(time) = expires {
+        question = question.expires_in(*time);
+    }
+    if let Some(default) = default {
+        question = question.default(default)?;
+    }
+    question.ask()?.parse()
+}
+
+/// Makes a request and returns the body of the response, whatever its status.
 fn fetch(deed: &Deed) -> Result<String, Failure> {
     let Deed::Http {
         http: url,
@@ -182,7 +189,8 @@ fn fetch(deed: &Deed) -> Result<String, Failure> {
     Ok(request.send()?.text())
 }
 
-/// A value as it joins `{reads}`: texts bare, nothing as nothing, all else as compact JSON.
+/// Formats a value for `{reads}`: strings without quotes, null as an empty text, everything else as
+/// compact JSON.
 fn print(value: Value) -> String {
     match value {
         Value::String(text) => text,
@@ -191,7 +199,8 @@ fn print(value: Value) -> String {
     }
 }
 
-/// Always 1, unless an instance lives longer than one call.
+/// Returns how many times this instance has counted. The result is always 1 unless an instance is
+/// used for more than one call.
 fn counted() -> u32 {
     static CALLS: AtomicU32 = AtomicU32::new(0);
     CALLS.fetch_add(1, Ordering::Relaxed) + 1

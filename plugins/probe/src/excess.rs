@@ -1,7 +1,7 @@
-//! The ways in which the probe misbehaves when it is told to `fail`.
+//! The ways in which the probe misbehaves in a `fail` step.
 //!
-//! Each shows the host one kind of guest it has to survive. What looks roundabout here keeps the optimiser from
-//! seeing that the work is for nothing.
+//! Each is a kind of guest that the host has to survive. Code that looks roundabout here keeps the
+//! optimiser from removing work without effect.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -9,29 +9,29 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, Ordering};
 use strata_action::{Failure, Output, log, state};
 
-/// A way to misbehave.
+/// A kind of misbehaviour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Excess {
-    /// Runs into an `unreachable` instruction.
+    /// Executes an `unreachable` instruction.
     Trap,
-    /// Gives up for good.
+    /// Returns a permanent failure.
     Error,
-    /// Gives up for this time.
+    /// Returns a retryable failure.
     Retryable,
-    /// Never ends.
+    /// Loops forever.
     Spin,
-    /// Takes memory until there is no more.
+    /// Allocates memory until there is none left.
     Alloc,
-    /// Calls itself without end.
+    /// Recurses without end.
     Recurse,
-    /// Returns data that breaks the output's schema.
+    /// Returns data that does not match the output schema.
     Invalid,
-    /// Logs more than anyone wants to read, and goes on.
+    /// Logs more than the limit, and goes on.
     FloodLog,
-    /// Returns more than anyone wants to store.
+    /// Returns an output that is larger than the limit.
     BigOutput,
-    /// Calls the host more often than is decent, and goes on.
+    /// Calls the host more often than the limit, and goes on.
     FloodCalls,
 }
 
@@ -41,10 +41,10 @@ const BIG_OUTPUT_BYTES: usize = 9 * 1024 * 1024;
 const FLOOD_CALLS: usize = 100_000;
 const ALLOCATION_BYTES: usize = 1024 * 1024;
 
-/// Misbehaves. An excess that ends the action with an output returns it; one that lets it go on returns none.
+/// Misbehaves. Returns the output with which the action ends, or `None` if the action goes on.
 ///
 /// # Errors
-/// Returns the failures that are asked for, and what the host answers to a flood of calls.
+/// Returns the requested failures, and the host's error for too many calls.
 pub fn commit(excess: Excess, action: &str) -> Result<Option<Output<Value>>, Failure> {
     match excess {
         Excess::Trap => trap(),
@@ -63,7 +63,9 @@ pub fn commit(excess: Excess, action: &str) -> Result<Option<Output<Value>>, Fai
         Excess::BigOutput => Ok(Some(Output::new("x".repeat(BIG_OUTPUT_BYTES)))),
         Excess::FloodLog => {
             let line = "flood ".repeat(LOG_LINE_BYTES / 6);
-            (0..LOG_LINES).for_each(|_| log::info(&line));
+            for _ in 0..LOG_LINES {
+                log::info(&line);
+            }
             Ok(None)
         }
         Excess::FloodCalls => {
@@ -93,15 +95,17 @@ fn spin() -> ! {
     }
 }
 
-/// Touches what it takes, so that the memory is not only promised. The allocator aborts in the end.
+/// Writes to the memory it allocates, so that the memory is really used. The allocator aborts in
+/// the end.
 fn take_all_memory() -> ! {
     loop {
         std::mem::forget(black_box(vec![1_u8; ALLOCATION_BYTES]));
     }
 }
 
-/// Uses no address of a local, so that the stack of WebAssembly runs out and not the one in linear memory; and is
-/// no tail call, so that no loop can be made of it.
+/// Recurses without taking the address of a local variable, so that the call stack overflows and
+/// not the stack in linear memory. The call is not a tail call, so that it is not compiled to a
+/// loop.
 #[inline(never)]
 fn recurse(depth: u32) -> u32 {
     if depth == TURNS.load(Ordering::Relaxed) {

@@ -1,8 +1,9 @@
-//! The probe: an action that does what its config says, step by step.
+//! The probe: an action that executes the steps of its config.
 //!
-//! It is for trying teams, limits and recovery without writing code:
-//! `config = { steps = [{ llm = "hello" }, { say = "it answered {reads}" }] }`. Here are its three exports; the
-//! steps themselves are described in [`steps`], carried out in [`mod@act`], and misbehave in [`excess`].
+//! It is for trying teams, limits and recovery without writing code: `config = { steps = [{ llm =
+//! "hello" }, { say = "it answered {reads}" }] }`. This module has the three exports. `steps`
+//! defines the steps, `act` executes them, and `excess` contains the ways in which the probe can
+//! misbehave.
 
 pub mod act;
 pub mod excess;
@@ -31,7 +32,7 @@ impl Action for Probe {
 impl Thinker for Probe {
     type Config = Config;
 
-    /// Without a `choose` step the first action is chosen, once.
+    /// Chooses by the `choose` step. Without one, the first action is chosen, once.
     fn choose(situation: &Situation<Config>) -> Result<Choice, Failure> {
         let scene = Scene {
             action: "think",
@@ -52,7 +53,8 @@ impl Thinker for Probe {
 impl Planner for Probe {
     type Config = Config;
 
-    /// Without a `plan` step there is one task, which says what the action would have said.
+    /// Plans by the `plan` step. Without one, there is one task, whose text is the output of the
+    /// action.
     fn plan(cx: &Context<Config>) -> Result<Vec<Task>, Failure> {
         let deeds = act(&cx.config, &scene(cx))?;
         let Some(plan) = deeds.plan else {

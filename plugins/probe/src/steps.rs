@@ -1,4 +1,4 @@
-//! The probe's steps, as they are written in a team file. What they do is in [`act`](mod@crate::act).
+//! The probe's steps, as they are written in a team file. They are executed in `act`.
 
 use crate::excess::Excess;
 use serde::de::Error;
@@ -10,7 +10,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// What to do, in this order.
+    /// The steps, in order.
     #[serde(default)]
     pub steps: Vec<Step>,
 }
@@ -18,13 +18,13 @@ pub struct Config {
 /// One step.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// The attempts in which it acts; none for all.
+    /// The attempts in which the step is executed; `None` for all.
     pub attempts: Option<Vec<u32>>,
     /// What it does.
     pub deed: Deed,
 }
 
-/// What a step can do. The first field of each gives the step its name.
+/// The operations of steps. The first field of each is the name of the step in the team file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 #[allow(
@@ -87,7 +87,7 @@ pub enum Deed {
     Remove { remove: String },
     /// Misbehaves.
     Fail { fail: Excess },
-    /// As a thinker: the answers, by round.
+    /// As a thinker: the choices, by round.
     Choose { choose: Vec<i32> },
     /// As a planner: the tasks.
     Plan { plan: Vec<Planned> },
@@ -99,9 +99,9 @@ pub enum Deed {
         #[serde(default = "get")]
         method: String,
         body: Option<String>,
-        /// The service knows a repetition of the request by this key.
+        /// The idempotency key of the request.
         key: Option<String>,
-        /// Shown as bearer token.
+        /// The secret that is sent as bearer token.
         secret: Option<String>,
     },
     /// Asks a person.
@@ -116,28 +116,28 @@ pub enum Deed {
     },
     /// Reads an environment variable.
     GetEnv { getenv: String },
-    /// Names a secret: what joins the values read is the placeholder that stands for it.
+    /// Names a secret. The value read is its placeholder.
     Secret { secret: String },
 }
 
-/// One leg of an itinerary.
+/// A hop of an itinerary.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Leg {
-    /// Who handles the message on this leg.
+    /// The role that handles the message at this hop.
     pub from: String,
-    /// Who gets what comes of it.
+    /// The recipients of its output.
     pub to: Vec<String>,
 }
 
-/// A task of a plan: its text, or with the name of the action that shall do it.
+/// A task of a plan: a text, or a text with the name of the action that executes it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 #[allow(missing_docs, reason = "described at the type")]
 pub enum Planned {
     /// The text alone.
     Text(String),
-    /// The text and who does it.
+    /// The text and the action.
     Task {
         text: String,
         action: Option<String>,
@@ -145,7 +145,7 @@ pub enum Planned {
 }
 
 impl Step {
-    /// Does it act in this attempt?
+    /// Returns whether the step is executed in this attempt.
     pub fn acts_in(&self, attempt: u32) -> bool {
         self.attempts
             .as_ref()
@@ -189,7 +189,7 @@ fn some_duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Du
     duration(deserializer).map(Some)
 }
 
-/// A whole number with its unit: `200ms`, `2s`, `1m`, `1h`.
+/// Parses an integer with its unit: `200ms`, `2s`, `1m`, `1h`.
 fn parse_duration(text: &str) -> Option<Duration> {
     let digits = text.find(|c: char| !c.is_ascii_digit())?;
     let (number, unit) = text.split_at(digits);

@@ -1,4 +1,4 @@
-//! What each of the probe's steps does, against the host in memory.
+//! Tests each of the probe's steps with the in-memory host.
 
 #![allow(clippy::unwrap_used, reason = "tests may")]
 

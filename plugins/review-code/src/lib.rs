@@ -1,6 +1,7 @@
 //! `review-code`: asks a language model to review a source file and returns its verdict and remarks.
 //!
-//! The code is taken from the data of the newest message: there itself as `code`, or in the file at `path`.
+//! The code is in the data of the newest message, either directly as `code`, or in the file at
+//! `path`.
 
 mod verdict;
 
@@ -9,13 +10,13 @@ use strata_action::{Action, Context, Failure, Output, action, files, llm};
 
 pub use verdict::Verdict;
 
-/// What the team file says of the review.
+/// The review's `config` in the team file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// What the reviewer shall look at.
+    /// What the reviewer should check.
     pub criteria: Vec<String>,
-    /// The model to ask; the team's, if none is named.
+    /// The model to ask; the team's model if it is `None`.
     pub model: Option<String>,
 }
 
@@ -28,7 +29,7 @@ struct Submission {
     language: String,
 }
 
-/// The review, taken apart.
+/// The parsed review.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Review {
     /// Whether the code may stay as it is.
@@ -82,7 +83,7 @@ fn prompt(criteria: &[String], language: &str, code: &str) -> String {
     if !criteria.is_empty() {
         prompt.push_str(&format!(" Look at these points: {}.", criteria.join("; ")));
     }
-    // A fence longer than any in the code itself.
+    // The fence must be longer than any in the code itself.
     let mut fence = "```".to_owned();
     while code.contains(&fence) {
         fence.push('`');

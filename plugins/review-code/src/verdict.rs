@@ -1,4 +1,4 @@
-//! Reads the verdict and the remarks out of a reviewer's reply.
+//! Parses the verdict and the remarks in a reviewer's reply.
 
 use serde::Serialize;
 
@@ -6,14 +6,14 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// It may.
+    /// The code may stay as it is.
     Approved,
-    /// It may not.
+    /// The code has to be changed.
     ChangesRequested,
 }
 
 impl Verdict {
-    /// The line that the reviewer is asked for.
+    /// Returns the line that the reviewer is asked to write.
     pub const fn line(self) -> &'static str {
         match self {
             Self::Approved => "APPROVED",
@@ -22,8 +22,9 @@ impl Verdict {
     }
 }
 
-/// The verdict in the first line and the list items below it. Models like to decorate, so marks around the words
-/// are overlooked; no verdict is ever guessed from other words.
+/// Returns the verdict in the first line and the list items below it. Punctuation around the words
+/// is ignored, because models like to format them, but the verdict is never guessed from other
+/// words.
 pub fn read(reply: &str) -> Option<(Verdict, Vec<String>)> {
     let mut lines = reply.lines().skip_while(|line| line.trim().is_empty());
     let words = lines.next()?.trim_matches(|c: char| !c.is_alphanumeric());

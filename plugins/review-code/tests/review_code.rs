@@ -1,4 +1,4 @@
-//! What the action asks for and what it makes of the replies.
+//! Tests the requests to the model and the use of its replies.
 
 use review_code::{Review, ReviewCode, Verdict};
 use serde_json::{Value, json};

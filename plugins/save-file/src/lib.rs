@@ -1,12 +1,12 @@
-//! `save-file`: saves the file that an earlier action made into a directory that the team grants.
+//! `save-file`: saves the file that an earlier action produced in a directory that the team grants.
 //!
-//! It takes what `write-code` returns, or any data with a `file` and its `code`. It asks nobody anything, so it can
-//! be tried again at no cost.
+//! It handles the output of `write-code`, or any data with a `file` and its `code`. It calls no
+//! model, so it can be retried without cost.
 
 use serde::{Deserialize, Serialize};
 use strata_action::{Action, Context, Failure, Output, action, files};
 
-/// What the team file says of the place.
+/// The action's `config` in the team file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -14,7 +14,7 @@ pub struct Config {
     pub directory: String,
 }
 
-/// What is to be saved: the data of the newest message.
+/// The file to be saved: the data of the newest message.
 #[derive(Debug, Deserialize)]
 struct SourceFile {
     file: String,
@@ -23,12 +23,12 @@ struct SourceFile {
     code: String,
 }
 
-/// What was saved.
+/// The saved file.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Saved {
     /// The guest path.
     pub path: String,
-    /// The language; empty where it is not known.
+    /// The language; empty if it is unknown.
     pub language: String,
     /// How many bytes were written.
     pub bytes: usize,
@@ -64,8 +64,9 @@ impl Action for SaveFile {
 
 action!(SaveFile);
 
-/// The file's place. Its name comes from a message, so it is trusted to name a file and nothing else; the host
-/// would refuse a way out of the directory, but not another file in it.
+/// Returns the path of the file. Its name comes from a message and is checked: it must be a name
+/// below the directory. The host prevents access outside of the directory anyway, but a name such
+/// as `a/../b` could refer to another file in it.
 fn path(directory: &str, file: &str) -> Result<String, Failure> {
     let is_name = |part: &str| !matches!(part, "" | "." | "..") && !part.contains(['\\', '\0']);
     if !file.split('/').all(is_name) {

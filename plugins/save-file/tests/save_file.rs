@@ -1,4 +1,4 @@
-//! What the action saves, and what it refuses to save.
+//! Tests which files are saved and which are refused.
 
 use save_file::{SaveFile, Saved};
 use serde_json::{Value, json};

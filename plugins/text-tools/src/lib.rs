@@ -1,5 +1,5 @@
-//! Functions on texts, as their own interface has them. Nothing here knows of strata-host: how they are actions is told
-//! by a team file alone.
+//! Text functions with an interface of their own. Nothing here depends on strata-host: only the
+//! team file makes actions of these functions.
 
 #![allow(
     unsafe_code,

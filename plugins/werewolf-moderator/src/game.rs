@@ -1,11 +1,11 @@
-//! The rules of the game: who is asked, how ballots are counted, who dies, when it ends. Nothing here knows how
-//! players are reached.
+//! The rules of the game: who is asked, how ballots are counted, who dies, and when the game ends.
+//! Communication with the players is elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-/// What a player is. Only the moderator knows all of them.
+/// The card of a player, which determines its part. Only the moderator knows all cards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Card {
@@ -17,55 +17,56 @@ pub enum Card {
     Werewolf,
 }
 
-/// What time it is.
+/// The phase of the game: night or day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Time {
-    /// The wolves hunt, the seer looks.
+    /// The werewolves choose a victim, and the seer learns a card.
     Night,
-    /// All talk, then all vote.
+    /// All players talk, then all vote.
     Day,
 }
 
-/// How it ended.
+/// How the game ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The last wolf is dead.
+    /// The village won: the last werewolf is dead.
     Village,
-    /// The wolves are no longer outnumbered.
+    /// The werewolves won: they are no longer outnumbered.
     Wolves,
-    /// It went on for too long.
+    /// Nobody won within the largest number of rounds.
     Nobody,
 }
 
-/// A game at some moment.
+/// The state of a game.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Game {
     /// The players' cards, also of the dead.
     pub cards: BTreeMap<String, Card>,
-    /// Who lives.
+    /// The living players.
     pub living: BTreeSet<String>,
-    /// What time it is.
+    /// The current phase.
     pub time: Time,
-    /// Which night or day, from 1.
+    /// The number of the night or day, from 1.
     pub round: u32,
-    /// Who chose whom so far; none where somebody chose nobody.
+    /// The choices so far, by voter; `None` for a player who chose nobody.
     pub ballots: BTreeMap<String, Option<String>>,
 }
 
-/// What came of a night or a day.
+/// The result of a night or a day.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// Who died.
+    /// The player who died.
     pub dead: Option<String>,
-    /// How often each was chosen by those who decided, the most first.
+    /// How often each player was chosen by those who decide, in descending order.
     pub tally: Vec<(String, usize)>,
-    /// Whom the seer looked at, and whether that is a wolf; none where there is no seer or she is dead.
+    /// The player whose card the seer learned, and whether it is a werewolf; `None` if there is no
+    /// living seer.
     pub vision: Option<(String, bool)>,
 }
 
 impl Game {
-    /// A new game, before its first night.
+    /// Creates a new game, before its first night.
     pub fn new(cards: BTreeMap<String, Card>) -> Self {
         let living = cards.keys().cloned().collect();
         Self {
@@ -77,7 +78,7 @@ impl Game {
         }
     }
 
-    /// The living with this card.
+    /// Returns the living players with this card.
     pub fn living_with(&self, card: Card) -> Vec<String> {
         self.living
             .iter()
@@ -86,7 +87,7 @@ impl Game {
             .collect()
     }
 
-    /// Whose ballots are waited for.
+    /// Returns the players whose ballots are needed.
     fn voters(&self) -> Vec<String> {
         match self.time {
             Time::Night => [
@@ -98,8 +99,8 @@ impl Game {
         }
     }
 
-    /// Takes a ballot. One for nobody who lives counts as none; one of somebody who is not asked is ignored, and so
-    /// is a second one.
+    /// Records a ballot. A choice of somebody who is not alive counts as none. Ballots of players
+    /// who are not asked are ignored, and so are second ones.
     pub fn vote(&mut self, voter: &str, choice: Option<String>) {
         if self.voters().iter().any(|name| name == voter) {
             let choice = choice.filter(|name| self.living.contains(name));
@@ -107,14 +108,14 @@ impl Game {
         }
     }
 
-    /// Whether all ballots are in.
+    /// Returns whether all ballots are recorded.
     pub fn is_decided(&self) -> bool {
         self.voters()
             .iter()
             .all(|voter| self.ballots.contains_key(voter))
     }
 
-    /// Counts the ballots and goes on to the next night or day.
+    /// Counts the ballots and proceeds to the next night or day.
     pub fn close(&mut self) -> Verdict {
         let deciders = match self.time {
             Time::Night => self.living_with(Card::Werewolf),
@@ -131,9 +132,9 @@ impl Game {
             .into_iter()
             .map(|(name, count)| (name.clone(), count))
             .collect();
-        // Those who were chosen as often stay in the order of their names.
+        // The sort is stable, so players with the same count stay in the order of their names.
         tally.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-        // A tie spares all.
+        // Nobody dies if there is a tie.
         let dead = match tally.as_slice() {
             [(first, most), rest @ ..] if rest.first().is_none_or(|(_, next)| next < most) => {
                 Some(first.clone())
@@ -168,7 +169,7 @@ impl Game {
         }
     }
 
-    /// How it ended, if it did. `most` is the number of rounds after which it is over in any case.
+    /// Returns how the game ended, if it has ended. `most` is the largest number of rounds.
     pub fn end(&self, most: u32) -> Option<End> {
         let wolves = self.living_with(Card::Werewolf).len();
         if wolves == 0 {

@@ -1,8 +1,8 @@
-//! `werewolf-moderator`: runs a game of werewolf. It asks the players, counts what they choose, tells each of them what
-//! they may know, and writes the story.
+//! `werewolf-moderator`: runs a game of werewolf. It asks the players, counts their ballots, tells
+//! each of them what it may know, and writes the story.
 //!
-//! The game lies in the role's own state, so nobody else sees it. The rules are in `game`, the words in `story`; what
-//! a player makes of a question is `werewolf-player`'s.
+//! The game is stored in the role's private state, so other roles cannot see it. The rules are in
+//! `game` and the texts in `story`; the players are `werewolf-player`.
 
 mod game;
 mod story;
@@ -16,36 +16,36 @@ use werewolf::{Ask, Ballot, Step};
 
 pub use game::{Card, End, Game, Time, Verdict};
 
-/// Where the game lies in the role's state.
+/// The key of the game in the role's state.
 const KEY: &str = "game";
 
-/// What the team file says of the game.
+/// The game's `config` in the team file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Who plays, and what.
+    /// The players and their cards.
     pub cards: BTreeMap<String, Card>,
-    /// The group of those who hunt at night.
+    /// The group of the werewolves.
     pub pack: String,
-    /// Where the story is written, by its guest path.
+    /// The guest path to which the story is written.
     pub story: String,
-    /// After how many days nobody has won.
+    /// The number of days after which the game ends without a winner.
     #[serde(default = "default_days")]
     pub most_days: u32,
 }
 
-/// Models that never agree would play for ever.
+/// The bound is needed because models that never agree would play for ever.
 fn default_days() -> u32 {
     12
 }
 
-/// The game and what was told of it.
+/// The game and its story.
 #[derive(Serialize, Deserialize)]
 struct Table {
     game: Game,
-    /// The story so far, a paragraph each.
+    /// The paragraphs of the story so far.
     story: Vec<String>,
-    /// Whether it is over.
+    /// Whether the game is over.
     over: bool,
 }
 
@@ -81,7 +81,7 @@ impl Action for Moderate {
 
 action!(Moderate);
 
-/// Opens the first night.
+/// Starts the game with the first night.
 fn begin(cx: &Context<Config>) -> Result<(Table, String), Failure> {
     let game = Game::new(cx.config.cards.clone());
     if game.end(cx.config.most_days).is_some() {
@@ -102,7 +102,7 @@ fn begin(cx: &Context<Config>) -> Result<(Table, String), Failure> {
     ))
 }
 
-/// Hears what the players said and chose, and goes on when all have chosen.
+/// Processes the messages of the players, and proceeds when all of them have chosen.
 fn go_on(cx: &Context<Config>, mut table: Table) -> Result<(Table, String), Failure> {
     for message in &cx.news {
         hear(&mut table, message);
@@ -122,7 +122,8 @@ fn go_on(cx: &Context<Config>, mut table: Table) -> Result<(Table, String), Fail
             Time::Night => {
                 table.story.push(story::night(&table.game));
                 said = format!("{said} {}", story::headline(&table.game));
-                // What happened by day is told at the next dawn, when those who hear of it have something to say.
+                // The result of the day is announced in the next morning, when the players can talk
+                // about it.
                 state::role().set("dusk", &story::public(closed, &verdict))?;
                 night(cx, &table.game)?;
             }
@@ -142,7 +143,7 @@ fn go_on(cx: &Context<Config>, mut table: Table) -> Result<(Table, String), Fail
     Ok((table, said))
 }
 
-/// Notes a speech, or counts a ballot. Other mail is none of the game's.
+/// Records a speech or a ballot. Other messages are ignored.
 fn hear(table: &mut Table, message: &Message) {
     let name = &message.sent_from;
     if let Ok(Ballot { choice }) = message.parse() {
@@ -154,7 +155,7 @@ fn hear(table: &mut Table, message: &Message) {
     }
 }
 
-/// Has the pack talk and choose, and the seer look.
+/// Asks the werewolves and the seer.
 fn night(cx: &Context<Config>, game: &Game) -> Result<(), Failure> {
     let Config { pack, .. } = &cx.config;
     let wolves = game.living_with(Card::Werewolf);
@@ -198,7 +199,7 @@ fn night(cx: &Context<Config>, game: &Game) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Tells the living what the night brought, and has them talk and vote.
+/// Announces the result of the night to the living, and asks them to talk and vote.
 fn day(cx: &Context<Config>, game: &Game, dawn: &str) -> Result<(), Failure> {
     let living: Vec<String> = game.living.iter().cloned().collect();
     let mut hearers = living.clone();

@@ -1,9 +1,9 @@
-//! The words of the game: what is written into the story, and what each player is told. Villagers are told of
-//! *beasts*; what a card says, and that there are wolves, only the story and the wolves know.
+//! The texts of the game: the story, and what each player is told. Villagers are told of *beasts*;
+//! cards and werewolves are mentioned only in the story and to the werewolves.
 
 use crate::game::{Card, End, Game, Time, Verdict};
 
-/// How the story opens.
+/// Returns the opening of the story.
 pub fn title(idea: &str, game: &Game) -> String {
     let players: Vec<&str> = game.cards.keys().map(String::as_str).collect();
     let idea = idea.trim();
@@ -14,7 +14,7 @@ pub fn title(idea: &str, game: &Game) -> String {
     )
 }
 
-/// A night begins.
+/// Returns the beginning of a night.
 pub fn night(game: &Game) -> String {
     let wolves = game.living_with(Card::Werewolf);
     let eyes = match wolves.len() {
@@ -29,7 +29,7 @@ pub fn night(game: &Game) -> String {
     )
 }
 
-/// A day begins.
+/// Returns the beginning of a day.
 pub fn day(game: &Game) -> String {
     let living: Vec<&String> = game.living.iter().collect();
     format!(
@@ -39,7 +39,7 @@ pub fn day(game: &Game) -> String {
     )
 }
 
-/// What somebody said.
+/// Returns a speech of a player.
 pub fn speech(time: Time, name: &str, text: &str) -> String {
     let verb = if time == Time::Night {
         "whispers"
@@ -52,7 +52,7 @@ pub fn speech(time: Time, name: &str, text: &str) -> String {
     )
 }
 
-/// How a night or a day ended, with the cards.
+/// Returns the result of a night or a day, with the cards.
 pub fn verdict(game: &Game, closed: Time, verdict: &Verdict) -> String {
     let mut text = public(closed, verdict);
     if let Some(card) = verdict.dead.as_ref().and_then(|name| game.cards.get(name)) {
@@ -67,7 +67,7 @@ pub fn verdict(game: &Game, closed: Time, verdict: &Verdict) -> String {
     format!("*{text}*")
 }
 
-/// How the game ended.
+/// Returns the end of the story.
 pub fn end(game: &Game, end: End) -> String {
     let how = match end {
         End::Village => "The last werewolf is dead: the village has won.",
@@ -88,7 +88,7 @@ pub fn end(game: &Game, end: End) -> String {
     )
 }
 
-/// What everybody may know of how a night or a day ended.
+/// Returns the part of the result of a night or a day that everybody may know.
 pub fn public(closed: Time, verdict: &Verdict) -> String {
     let counts: Vec<String> = verdict
         .tally
@@ -109,7 +109,7 @@ pub fn public(closed: Time, verdict: &Verdict) -> String {
     }
 }
 
-/// The hour, for the operator.
+/// Returns the current night or day, for the operator.
 pub fn headline(game: &Game) -> String {
     match game.time {
         Time::Night => format!("Night {} falls.", game.round),
@@ -117,7 +117,7 @@ pub fn headline(game: &Game) -> String {
     }
 }
 
-/// What the pack is told.
+/// Returns what the werewolves are told.
 pub fn to_pack(game: &Game, prey: &[String]) -> String {
     format!(
         "Night {}. The others sleep: {}. Agree on one of them.",
@@ -126,7 +126,7 @@ pub fn to_pack(game: &Game, prey: &[String]) -> String {
     )
 }
 
-/// What the seer is told.
+/// Returns what the seer is told.
 pub fn to_seer(game: &Game) -> String {
     format!(
         "Night {}. You wake while the others sleep, and may look into one heart.",
@@ -134,13 +134,13 @@ pub fn to_seer(game: &Game) -> String {
     )
 }
 
-/// What the seer has seen.
+/// Returns what the seer learns.
 pub fn vision(name: &str, wolf: bool) -> String {
     let what = if wolf { "is a beast" } else { "is no beast" };
     format!("Last night you saw it: {name} {what}.")
 }
 
-/// What all who live are told in the morning.
+/// Returns what the living are told in the morning.
 pub fn to_village(game: &Game, dusk: Option<&str>, dawn: &str) -> String {
     let living: Vec<&String> = game.living.iter().collect();
     let dusk = dusk

@@ -1,4 +1,4 @@
-//! A whole game against a host in memory: who is told what, and what is written.
+//! Tests a whole game with the in-memory host: who is told what, and what is written.
 
 use serde_json::{Value, json};
 use strata_action::environment::Emission;
@@ -108,7 +108,7 @@ fn a_game_goes_from_the_first_night_to_the_death_of_the_last_wolf() {
     ] {
         assert!(story.contains(part), "`{part}` in\n{story}");
     }
-    // Late mail changes nothing.
+    // Messages after the end change nothing.
     assert_eq!(
         turn(&mut host, &["Anna Sam"]).expect("over").content,
         output.content

@@ -1,9 +1,10 @@
-//! Reads a choice out of what a player says.
+//! Parses the choice in a player's reply.
 
-/// What the line with the choice begins with.
+/// The beginning of the line with the choice.
 pub const MARK: &str = "CHOICE:";
 
-/// The name in the last line that gives a choice, as it is written in `choices`; none if that is nobody of them.
+/// Returns the name in the last line with a choice, as it is written in `choices`. Returns `None`
+/// if it is not one of them.
 pub fn read(text: &str, choices: &[String]) -> Option<String> {
     let plain = |c: char| c.is_alphanumeric();
     let given = text.lines().rev().find_map(|line| {

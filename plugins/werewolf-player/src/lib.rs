@@ -1,7 +1,8 @@
-//! `werewolf-player`: plays a game of werewolf. Asked to speak, it speaks; having heard the others, it chooses.
+//! `werewolf-player`: plays a game of werewolf. It speaks when it is asked to, and chooses after it
+//! has heard the other players.
 //!
-//! It knows no rules: who is asked what, who hears it and who can be chosen comes with the question. What a player
-//! is, and wants, is said in the team file.
+//! It does not know the rules: the question says who is asked, who hears the answer and who can be
+//! chosen. The character of a player is described in the team file.
 
 mod choice;
 
@@ -9,22 +10,22 @@ use serde::{Deserialize, Serialize};
 use strata_action::{Action, Context, Failure, Message, Output, action, llm, memory};
 use werewolf::{Ask, Ballot, Step};
 
-/// How many messages a player remembers: some days of a game of eight.
+/// How many messages a player remembers: several days of a game of eight players.
 const REMEMBERED: u32 = 60;
 
-/// What the team file says of the player.
+/// The player's `config` in the team file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// The model to ask; the team's, if none is named.
+    /// The model to ask; the team's model if it is `None`.
     pub model: Option<String>,
 }
 
-/// What a player answers.
+/// The answer of a player.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Answer {
-    /// A speech. Who hears it chooses next.
+    /// A speech. Those who hear it choose next.
     Speech(Ask),
     /// A choice.
     Ballot(Ballot),
@@ -63,7 +64,8 @@ impl Action for Play {
             }
             Step::Choose => {
                 let choice = choice::read(&text, &ask.choices);
-                // Addressed to nobody: it goes to whoever watches, and that is who counts.
+                // It has no recipient, so it goes to the role that watches it: the moderator, who
+                // counts.
                 Ok(output.data(Answer::Ballot(Ballot { choice })))
             }
         }

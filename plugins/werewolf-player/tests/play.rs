@@ -1,4 +1,4 @@
-//! What a player says, to whom, and when it keeps silent.
+//! Tests what a player says, to whom, and when it says nothing.
 
 use serde_json::{Value, json};
 use strata_action::testing::{Call, Host};

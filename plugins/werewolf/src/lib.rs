@@ -1,33 +1,33 @@
-//! What the moderator and the players of a game of werewolf say to each other, as data of their messages. What they do
-//! is in their actions.
+//! The data of the messages between the moderator and the players of a game of werewolf. The
+//! behaviour is in their actions.
 
 use serde::{Deserialize, Serialize};
 
-/// A question to players. Speeches carry it on to their hearers, who then choose.
+/// A question to players. A speech passes it on to those who hear it, who then choose.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ask {
-    /// What is to be done.
+    /// What the asked players should do.
     pub step: Step,
-    /// The hour, e.g. `Night 1`.
+    /// The phase of the game, e.g. `Night 1`.
     pub when: String,
-    /// What it is about, e.g. `who of you shall hang`.
+    /// The subject, e.g. `who of you shall hang`.
     pub about: String,
-    /// Who is asked; others who hear it keep silent.
+    /// The players who are asked. Others who receive the question ignore it.
     pub who: Vec<String>,
-    /// Who can be chosen.
+    /// The players who can be chosen.
     pub choices: Vec<String>,
-    /// Who hears what is said.
+    /// The recipients of the speech.
     pub hearers: Vec<String>,
 }
 
-/// What is to be done.
+/// The step of a question: what the asked players should do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Step {
-    /// Say something.
+    /// Give a speech.
     Speak,
-    /// Choose somebody.
+    /// Choose a player.
     Choose,
 }
 
@@ -35,6 +35,6 @@ pub enum Step {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ballot {
-    /// Whom; none for nobody.
+    /// The chosen player; `None` for nobody.
     pub choice: Option<String>,
 }

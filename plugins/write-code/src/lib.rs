@@ -1,12 +1,12 @@
-//! `write-code`: asks a language model for one source file and takes the code out of its reply.
+//! `write-code`: asks a language model for one source file and extracts the code from its reply.
 //!
-//! The code becomes the message and, with the name of its file, the data. Saving it is left to `save-file`: so a
-//! failure there does not ask the model anew.
+//! The code becomes the text of the message and, with the name of its file, its data. `save-file`
+//! saves it, so that a failure there does not repeat the request to the model.
 
 use serde::{Deserialize, Serialize};
 use strata_action::{Action, Context, Failure, Output, action, llm};
 
-/// What the team file says of the code.
+/// The action's `config` in the team file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -14,10 +14,10 @@ pub struct Config {
     pub language: String,
     /// The name of the file, e.g. `snake.html`.
     pub file: String,
-    /// What else the programmer has to know.
+    /// Further instructions for the model.
     #[serde(default)]
     pub instructions: String,
-    /// The model to ask; the team's, if none is named.
+    /// The model to ask; the team's model if it is `None`.
     pub model: Option<String>,
 }
 
@@ -28,7 +28,7 @@ pub struct SourceFile {
     pub file: String,
     /// Its language.
     pub language: String,
-    /// What is in it.
+    /// Its contents.
     pub code: String,
 }
 
@@ -78,7 +78,7 @@ fn prompt(cx: &Context<Config>) -> String {
     )
 }
 
-/// The code of a reply. Without any, another reply may have some, so the failures are ones to retry.
+/// Returns the code in a reply. Failures are retryable, because another reply may contain code.
 fn code(reply: &llm::Reply, file: &str) -> Result<String, Failure> {
     let refuse =
         |why: &str| Failure::retryable(format!("writing `{file}`: the model's reply {why}"));

@@ -1,7 +1,7 @@
-//! `write-document`: asks a language model for a document with the sections it is to have.
+//! `write-document`: asks a language model for a document with given sections.
 //!
-//! It serves whoever writes prose in a team: requirements, a design, a report. The document becomes the message;
-//! its title and sections become the data, so that later actions need not search the text.
+//! It is for prose such as requirements, a design or a report. The document becomes the text of the
+//! message; its title and sections become the data, so that later actions need not parse the text.
 
 mod markdown;
 
@@ -10,26 +10,26 @@ use strata_action::{Action, Context, Failure, Output, action, llm};
 
 pub use markdown::Section;
 
-/// What the team file says of the document.
+/// The action's `config` in the team file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// What kind of document it is, e.g. `requirements`.
     pub document: String,
-    /// What else the writer has to know.
+    /// Further instructions for the model.
     #[serde(default)]
     pub instructions: String,
     /// The headings it must have, in this order.
     #[serde(default)]
     pub sections: Vec<String>,
-    /// The model to ask; the team's, if none is named.
+    /// The model to ask; the team's model if it is `None`.
     pub model: Option<String>,
 }
 
-/// The document, taken apart.
+/// The parsed document.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Document {
-    /// The first heading of all.
+    /// The first heading.
     pub title: String,
     /// The parts below the other headings.
     pub sections: Vec<Section>,
@@ -79,7 +79,7 @@ fn prompt(cx: &Context<Config>) -> String {
     )
 }
 
-/// Takes the reply apart. What is missing may be there in another reply, so the failure is one to retry.
+/// Parses the reply. The failure is retryable, because another reply may have the missing sections.
 fn read(text: &str, config: &Config) -> Result<Document, Failure> {
     let kind = &config.document;
     if text.is_empty() {

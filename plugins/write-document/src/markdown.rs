@@ -1,8 +1,8 @@
-//! Takes a Markdown text apart by its headings.
+//! Splits a Markdown text at its headings.
 
 use serde::Serialize;
 
-/// A heading and what stands below it.
+/// A heading and the text below it.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Section {
     /// The heading's text.
@@ -11,7 +11,8 @@ pub struct Section {
     pub text: String,
 }
 
-/// The title (the first heading, if it is one of level 1) and the sections. Lines in code blocks are no headings.
+/// Returns the title (the first heading, if its level is 1) and the sections. Lines in code blocks
+/// are not headings.
 pub fn split(text: &str) -> (Option<String>, Vec<Section>) {
     let mut title = None;
     let mut sections: Vec<Section> = Vec::new();

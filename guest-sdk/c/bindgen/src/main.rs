@@ -1,9 +1,11 @@
-//! Writes the bindings of the C SDK, `bindings/`, from the WIT package, or with `--check` tells whether they are stale.
+//! Generates the bindings of the C SDK, `bindings/`, from the WIT package, or with `--check` checks
+//! whether they are up to date.
 //!
-//! It is run by hand when the WIT changes, so that nobody who builds an action has to have the generator. What it writes
-//! differs from what the generator does in three ways. Each exported interface has a file of its own: a component
-//! exports only what its author defines. Nothing is freed: an instance is dropped after each call. And the type of the
-//! component is left out: `strata-host build` knows it by what is exported.
+//! It is run manually when the WIT changes, so that builds of actions do not need the generator.
+//! The result differs from the generator's output in three ways. Each exported interface has a file
+//! of its own, because a component exports only what its author defines. Nothing is freed, because
+//! an instance is dropped after each call. The component type is omitted, because `strata-host
+//! build` derives it from the exports.
 
 #[path = "../../../fingerprint.rs"]
 mod fingerprint;
@@ -15,9 +17,9 @@ use std::path::Path;
 use wit_bindgen_core::Files;
 use wit_bindgen_core::wit_parser::Resolve;
 
-/// The world with every import and export: the code for it serves all the others.
+/// The world with every import and export. The code for it is used for all worlds.
 const WIDEST: &str = "versatile-action";
-/// What each exported interface begins with in the generated code.
+/// The names of the exported interfaces, as they occur in the generated code.
 const EXPORTS: [&str; 3] = ["handler", "planner", "thinker"];
 
 fn main() -> Result<()> {
@@ -36,7 +38,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// The files, by name.
+/// Returns the generated files by name.
 fn generate(wit: &Path) -> Result<BTreeMap<String, String>> {
     let mut resolve = Resolve::default();
     let (package, _) = resolve.push_path(wit)?;
@@ -58,7 +60,8 @@ fn generate(wit: &Path) -> Result<BTreeMap<String, String>> {
     Ok(written)
 }
 
-/// With names that do not tell the world, and texts that are texts.
+/// Renames identifiers so that they do not contain the name of the world, and makes strings `char`
+/// pointers.
 fn renamed(code: &str) -> String {
     let code = code.replace("versatile_action_", "strata_action_").replace("versatile_action.h", "bindings.h");
     code.replace("string_t {\n  uint8_t*ptr;", "string_t {\n  const char *ptr;")
@@ -67,14 +70,14 @@ fn renamed(code: &str) -> String {
         .collect()
 }
 
-/// The header without the functions that free.
+/// Returns the header without the functions that free memory.
 fn header(code: &str) -> Result<String> {
     let (kept, freeing) = code.split_once("// Helper Functions").context("the header has no helpers any more")?;
     let (_, end) = freeing.split_once("#ifdef __cplusplus").context("the header ends in another way")?;
     Ok(format!("{kept}#ifdef __cplusplus{end}"))
 }
 
-/// The imports, and each exported interface.
+/// Splits the source into the imports and each exported interface.
 fn sources(code: &str) -> Result<BTreeMap<&'static str, String>> {
     let changed = |what: &'static str| move || format!("the generator's output has changed: no {what}");
     let (imports, rest) = code.split_once("// Exported Functions from").with_context(changed("exports"))?;

@@ -1,7 +1,9 @@
-//! Writes `src/bindings.rs` of `strata-action` from the WIT package, or with `--check` tells whether it is stale.
+//! Generates `src/bindings.rs` of `strata-action` from the WIT package, or with `--check` checks
+//! whether it is up to date.
 //!
-//! It is run by hand when the WIT changes. That keeps the generator out of every guest build, which would
-//! otherwise take ten times as long. The crate's own test notices a forgotten run by the fingerprint in the header.
+//! It is run manually when the WIT changes, so that guest builds do not need the generator, which
+//! would make them ten times as slow. A test of the crate detects outdated bindings by the
+//! fingerprint in their header.
 
 #[path = "../../../fingerprint.rs"]
 mod fingerprint;
@@ -14,10 +16,10 @@ use wit_bindgen_core::wit_parser::{PackageId, Resolve};
 use wit_bindgen_core::{Files, WorldGenerator};
 use wit_component::{StringEncoding, metadata};
 
-/// The world with every import and export: the code for it serves all the others.
+/// The world with every import and export. The code for it is used for all worlds.
 const WIDEST: &str = "versatile-action";
 
-/// The worlds a component may have, and the constants that hold their types.
+/// The worlds of components, and the constants that hold their types.
 const WORLDS: [(&str, &str); 4] = [
     ("action", "ACTION"),
     ("thinking-action", "THINKING_ACTION"),
@@ -44,7 +46,7 @@ fn generate(wit: &Path) -> Result<String> {
     let (package, _) = resolve.push_path(wit)?;
     let mut text =
         format!("//! The WIT package as Rust, written by `bindgen`; do not edit.\n//!\n//! {}\n\n", fingerprint(wit)?);
-    // The generator changes the resolve it is given, so the types are encoded first.
+    // The generator modifies `resolve`, so the types are encoded first.
     let types = component_types(&resolve, package)?;
     let mut options = wit_bindgen_rust::Opts::default();
     options.generate_all = true;
@@ -61,8 +63,8 @@ fn generate(wit: &Path) -> Result<String> {
     Ok(text)
 }
 
-/// Drops the macro that exports everything at once: an action exports only what it implements, by the macros of
-/// the single interfaces.
+/// Removes the macro that exports everything at once. An action exports only what it implements,
+/// with the macros of the single interfaces.
 fn without_export_macro(code: &str) -> Result<&str> {
     let start = code
         .find("/// Generates `#[unsafe(no_mangle)]` functions")
@@ -70,7 +72,7 @@ fn without_export_macro(code: &str) -> Result<&str> {
     Ok(&code[..start])
 }
 
-/// The generator displays errors as it debugs them. Authors put them into messages, where only their own is of use.
+/// Makes errors display only their message. By default the generator displays them in debug format.
 fn readable(code: &str) -> Result<String> {
     const GENERATED: &str = "write!(f, \"{:?}\", self)";
     let mut code = code.to_owned();
@@ -84,7 +86,8 @@ fn readable(code: &str) -> Result<String> {
     Ok(code)
 }
 
-/// The component type of each world, as `wit-component` looks for it in a custom section of the core module.
+/// Returns constants with the component type of each world, in the format of the custom section
+/// that `wit-component` reads.
 fn component_types(resolve: &Resolve, package: PackageId) -> Result<String> {
     let mut text = String::from("/// The component type of each world.\n#[rustfmt::skip]\npub mod worlds {\n");
     for (world, constant) in WORLDS {
@@ -97,14 +100,14 @@ fn component_types(resolve: &Resolve, package: PackageId) -> Result<String> {
     Ok(text)
 }
 
-/// The inside of a byte string literal, folded into lines of bearable length.
+/// Formats bytes as the inside of a byte string literal, folded into lines.
 fn literal(bytes: &[u8]) -> String {
     const WIDTH: usize = 100;
     let mut text = String::new();
     let mut column = WIDTH;
     for byte in bytes {
         let escaped = byte.escape_ascii().to_string();
-        // A folded line loses its leading white space, so a blank never opens one.
+        // Leading white space of a folded line is lost, so a line never begins with a space.
         if column >= WIDTH && *byte != b' ' {
             text.push_str("\\\n");
             column = 0;

@@ -1,18 +1,18 @@
-//! Finds fenced code blocks in the Markdown that models answer with.
+//! Finds fenced code blocks in Markdown.
 
 /// A fenced code block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodeBlock {
-    /// What follows the opening fence, e.g. `html`; empty where nothing does.
+    /// The language after the opening fence, e.g. `html`; empty if there is none.
     pub language: String,
     /// The lines between the fences.
     pub code: String,
-    /// Whether there is a closing fence. Where there is none the reply was probably cut off.
+    /// Whether there is a closing fence. Without one, the reply was probably truncated.
     pub closed: bool,
 }
 
 impl CodeBlock {
-    /// The first block of a text. One without a closing fence reaches to the end.
+    /// Returns the first block of a text. A block without a closing fence extends to the end.
     pub fn first(text: &str) -> Option<Self> {
         let mut lines = text.lines();
         let (indent, (fence, language)) = lines
@@ -28,7 +28,7 @@ impl CodeBlock {
                 block.closed = true;
                 break;
             }
-            // What stands in a list is as far in as its fence.
+            // A block in a list is indented like its fence.
             block.code.push_str(&line[indent_of(line).min(indent)..]);
             block.code.push('\n');
         }
@@ -40,7 +40,8 @@ fn indent_of(line: &str) -> usize {
     line.len() - line.trim_start_matches(' ').len()
 }
 
-/// A fence is at least three backticks or tildes; it is closed by at least as many of them.
+/// Returns the opening fence in a line and the language after it. A fence has at least three
+/// backticks or tildes, and is closed by at least as many.
 fn opening(line: &str) -> Option<(&str, &str)> {
     let line = line.trim();
     let first = line.chars().next().filter(|c| matches!(c, '`' | '~'))?;

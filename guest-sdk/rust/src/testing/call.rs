@@ -1,4 +1,4 @@
-//! The calls that the host in memory makes, with plain answers to everything a test does not care for.
+//! The calls that the in-memory host makes, with defaults for everything that a test does not set.
 
 use crate::{Attempt, Candidate, Context, Failure, Message, Profile, Situation, Task, json};
 use serde::Serialize;
@@ -24,7 +24,7 @@ impl Default for Call {
 }
 
 impl Call {
-    /// The first attempt of action `act` of role `Tester`, without config and news.
+    /// Creates the first attempt of action `act` of role `Tester`, without config and news.
     pub fn new() -> Self {
         Self {
             role: Profile {
@@ -58,17 +58,17 @@ impl Call {
         self
     }
 
-    /// Sets the config, by anything that JSON can hold.
+    /// Sets the config to any value that can be serialised as JSON.
     ///
     /// # Panics
-    /// If it cannot be written as JSON.
+    /// Panics if it cannot be serialised as JSON.
     #[must_use]
     pub fn config(mut self, config: impl Serialize) -> Self {
         self.config = serde_json::to_string(&config).expect("a test's config is JSON");
         self
     }
 
-    /// Adds news: the idea with this text.
+    /// Adds a message to the news: the idea with this text.
     #[must_use]
     pub fn news(self, text: impl Into<String>) -> Self {
         self.message(Message::new("UserRequirement", text))
@@ -81,7 +81,7 @@ impl Call {
         self
     }
 
-    /// Adds what an earlier action of the activation returned.
+    /// Adds the output of an earlier action of the activation.
     #[must_use]
     pub fn output(mut self, message: Message) -> Self {
         self.outputs.push(message);
@@ -109,7 +109,7 @@ impl Call {
         self
     }
 
-    /// Makes it another attempt than the first.
+    /// Sets the number of the attempt, from 1.
     #[must_use]
     pub fn attempt(mut self, number: u32) -> Self {
         self.attempt = number;

@@ -1,4 +1,4 @@
-//! The files of the host in memory: contents by path, and which directories are granted.
+//! The files of the in-memory host: their contents by path, and which directories are granted.
 
 use crate::{HostError, HostErrorKind};
 use std::collections::{BTreeMap, BTreeSet};

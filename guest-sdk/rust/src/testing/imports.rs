@@ -1,6 +1,8 @@
-//! The host's functions as the component imports them, answered by the [`Host`] that serves this thread.
+//! The host's functions as the component imports them, implemented by the [`Host`] of the current
+//! thread.
 //!
-//! Names and signatures are those of the generated bindings, which they stand in for.
+//! Names and signatures are the same as those of the generated bindings, which they replace in
+//! tests.
 
 use super::Host;
 use std::cell::RefCell;
@@ -9,19 +11,23 @@ thread_local! {
     static SERVING: RefCell<Option<Host>> = const { RefCell::new(None) };
 }
 
-/// Answers what `function` asks from `host`.
+/// Runs `function` with `host` as the host of this thread.
 pub fn serve<R>(host: &mut Host, function: impl FnOnce() -> R) -> R {
     let outer = SERVING.replace(Some(std::mem::take(host)));
-    // Also when the function panics the host goes back to its owner, who may look into it.
-    struct Return<'a>(&'a mut Host, Option<Host>);
+    // The host is returned to its owner even if the function panics, so that the owner can inspect
+    // it.
+    struct Return<'a> {
+        owner: &'a mut Host,
+        outer: Option<Host>,
+    }
     impl Drop for Return<'_> {
         fn drop(&mut self) {
-            if let Some(host) = SERVING.replace(self.1.take()) {
-                *self.0 = host;
+            if let Some(host) = SERVING.replace(self.outer.take()) {
+                *self.owner = host;
             }
         }
     }
-    let _return = Return(host, outer);
+    let _return = Return { owner: host, outer };
     function()
 }
 
@@ -46,7 +52,7 @@ fn invalid(message: String) -> crate::HostError {
     }
 }
 
-/// What changes something is refused to a thinker.
+/// Fails if a thinker is running, since it may not change anything.
 fn effect() -> Result<(), crate::HostError> {
     match with(|host| host.choosing) {
         true => Err(invalid(
@@ -92,13 +98,15 @@ pub mod state {
     pub fn set(name: &str, key: &str, value: &str) -> Result<(), HostError> {
         effect()?;
         scope(name, |scope| {
-            drop(scope.insert(key.to_owned(), value.to_owned()))
+            scope.insert(key.to_owned(), value.to_owned());
         })
     }
 
     pub fn delete(name: &str, key: &str) -> Result<(), HostError> {
         effect()?;
-        scope(name, |scope| drop(scope.remove(key)))
+        scope(name, |scope| {
+            scope.remove(key);
+        })
     }
 
     pub fn keys(name: &str) -> Result<Vec<String>, HostError> {
@@ -170,7 +178,7 @@ pub mod random {
         }))
     }
 
-    /// One byte of SplitMix64: enough for tests, and the same in every run.
+    /// Returns one byte of SplitMix64: random enough for tests, and the same in every run.
     fn next_byte(state: &mut u64) -> u8 {
         *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

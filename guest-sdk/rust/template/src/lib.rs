@@ -1,20 +1,20 @@
-//! `{{name}}`: answers what it is asked, as its `instruction` says.
+//! `{{name}}`: asks a language model to answer the news, following its `instruction`.
 
 use serde::{Deserialize, Serialize};
 use strata_action::{Action, Context, Failure, Output, action, llm};
 
-/// `config` in the team file.
+/// The `config` in the team file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// What to do with the news.
+    /// What the model should do with the news.
     instruction: String,
 }
 
 /// The structured part of the answer.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Answer {
-    /// How many words it has.
+    /// The number of words.
     pub words: usize,
 }
 
@@ -25,7 +25,7 @@ impl Action for Respond {
     type Config = Config;
     type Data = Answer;
 
-    /// `Config`, as `check` holds the team file against it.
+    /// The JSON Schema of `Config`, with which `strata-host check` checks the team file.
     const CONFIG_SCHEMA: Option<&'static str> = Some(
         r#"{
             "type": "object",

@@ -1,4 +1,4 @@
-//! The action against a host in memory.
+//! Tests the action with the in-memory host.
 
 use strata_action::testing::{Call, Host};
 use {{module}}::{Answer, Respond};

@@ -218,17 +218,26 @@ pub(super) fn limits(subject: Subject) -> Value {
         ),
     ];
     if subject == Subject::Action {
-        let retries = "How often it is tried again after a transient failure, a timeout or a host error; the count restarts with each resume.";
-        keys.extend([
-            key("retries", retries, whole(MAX_RETRIES, 0)),
-            key(
-                "backoff",
-                "Wait before the first retry; it doubles each time, up to a minute or this value, whichever is longer.",
-                duration(Some(DEFAULT_BACKOFF), Duration::ZERO),
-            ),
-        ]);
+        keys.extend(retry_keys());
     }
     table(keys)
+}
+
+/// The keys for when a failed call of an action is retried.
+fn retry_keys() -> [Key; 2] {
+    let retries = "How often it is tried again after a transient failure, a timeout or a host error; the count restarts with each resume.";
+    [
+        key(
+            "retries",
+            retries,
+            with_default(whole(0..=MAX_RETRIES), Some(0.into())),
+        ),
+        key(
+            "backoff",
+            "Wait before the first retry; it doubles each time, up to a minute or this value, whichever is longer.",
+            duration(Some(DEFAULT_BACKOFF), Duration::ZERO),
+        ),
+    ]
 }
 
 /// The grants of a component.

@@ -1,9 +1,10 @@
-//! `read`: the readings of a weather station, from a file with a line a day. What they mean is others' business.
+//! `read`: reads the measurements of a weather station from a file with one line per day. They are
+//! evaluated by other actions.
 
 use serde::{Deserialize, Serialize};
 use strata_action::{Action, Context, Failure, Output, action, files, log};
 
-/// What the team file says of the work.
+/// The action's `config` in the team file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -11,23 +12,23 @@ pub struct Config {
     pub file: String,
 }
 
-/// What a line says.
+/// The measurements in one line.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Reading {
     /// The day.
     pub day: String,
-    /// In degrees Celsius.
+    /// The temperature in degrees Celsius.
     pub temperature: f64,
-    /// In kilometres an hour.
+    /// The wind speed in kilometres per hour.
     pub wind: f64,
 }
 
-/// What was read.
+/// The contents of the file.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Readings {
-    /// One a day, as they stand in the file.
+    /// The readings, one per day, in the order of the file.
     pub readings: Vec<Reading>,
-    /// The numbers of the lines that say nothing.
+    /// The numbers of the lines that are not readings.
     pub skipped: Vec<usize>,
 }
 

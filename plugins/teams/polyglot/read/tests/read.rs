@@ -1,4 +1,4 @@
-//! Which lines are readings.
+//! Tests which lines are readings.
 
 use read::{Read, Reading, Readings};
 use serde_json::json;
