@@ -23,7 +23,9 @@ use crate::plugin::Plugin;
 
 pub(crate) use capability::files::is_seen_from;
 pub use capability::files::{Directories, Own, PlaceError, Placed, real_path};
-pub use component::{Exports, Interpreter, LoadError, Loaded, Manifest, ScriptFile, WasmSandbox};
+pub use component::{
+    Exports, InterpreterComponent, LoadError, Loaded, Manifest, ScriptFile, WasmSandbox,
+};
 pub use engine::{Allocation, CacheHealth, Metering};
 pub(crate) use limits::format_bytes;
 pub use plain::{FunctionError, is_of_tools};

@@ -11,7 +11,7 @@ use crate::blob::digest_of;
 use crate::build::{self, script};
 use crate::open;
 use crate::plugin::{Limits, Plugin, Reached};
-use crate::sandbox::{Interpreter, LoadError, Loaded, Metering, ScriptFile, WasmSandbox};
+use crate::sandbox::{InterpreterComponent, LoadError, Loaded, Metering, ScriptFile, WasmSandbox};
 use crate::tidy::tidy;
 use crate::trust::lock::Locked;
 use crate::trust::signature::{Keys, Untrusted};
@@ -155,7 +155,7 @@ impl Source {
                 }),
                 _,
             ) => {
-                let interpreter = Interpreter {
+                let interpreter = InterpreterComponent {
                     digest: interpreter,
                     bytes: &self.bytes,
                 };

@@ -23,7 +23,7 @@ use crate::plugin::Limits;
 
 pub use problem::LoadError;
 pub(super) use ready::Ready;
-pub use script::{Interpreter, ScriptFile};
+pub use script::{InterpreterComponent, ScriptFile};
 use shelf::{Held, Shared, Shelved};
 
 mod compile;

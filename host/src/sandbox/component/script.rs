@@ -28,7 +28,7 @@ pub struct ScriptFile {
 
 /// The component of an interpreter.
 #[derive(Clone, Copy, Debug)]
-pub struct Interpreter<'a> {
+pub struct InterpreterComponent<'a> {
     /// The SHA-256 of its bytes.
     pub digest: &'a Digest,
     /// The component.
@@ -45,11 +45,11 @@ impl WasmSandbox {
         &self,
         script: &ScriptFile,
         whole: &Digest,
-        interpreter: Interpreter<'_>,
+        interpreter: InterpreterComponent<'_>,
         metering: Metering,
         limits: &Limits,
     ) -> Result<Loaded, LoadError> {
-        let Interpreter { digest, bytes } = interpreter;
+        let InterpreterComponent { digest, bytes } = interpreter;
         let runs = self.load_as(digest.clone(), bytes, metering, limits)?;
         let manifest = Manifest {
             name: script.name.clone(),
