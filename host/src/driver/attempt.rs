@@ -169,7 +169,7 @@ impl Attempt {
             .collect();
         let mut orphans: Vec<&str> = self.orphans.iter().map(String::as_str).collect();
         let mut unclaimed = Vec::new();
-        for (place, begun) in (0..).zip(begun) {
+        for (index, begun) in (0..).zip(begun) {
             let among = if begun.result == Known::Recorded {
                 &mut left
             } else {
@@ -180,7 +180,7 @@ impl Attempt {
                 .position(|request| *request == begun.intent.request)
             {
                 among.remove(at);
-                unclaimed.push((place, begun.intent.what.clone()));
+                unclaimed.push((index, begun.intent.what.clone()));
             }
         }
         unclaimed
@@ -201,7 +201,7 @@ impl Driver {
         let gateway = Gateway::new(attempt, self.ask.clone());
         let slot = slot(role, id, call.work);
         let result: BoxFuture<'static, Result<Succeeded, Fault>> = match slot {
-            Some(place) => match (self.equipment.plugins.get(&place), call.digest.clone()) {
+            Some(slot) => match (self.equipment.plugins.get(&slot), call.digest.clone()) {
                 (Some(plugin), Some(digest)) => {
                     let call = Call {
                         digest,
@@ -250,7 +250,7 @@ impl Driver {
                 files,
             }
         });
-        let plugin = slot.and_then(|place| self.equipment.plugins.get(&place).cloned());
+        let plugin = slot.and_then(|slot| self.equipment.plugins.get(&slot).cloned());
         let activation = self.journal.env().role(id).activation.as_ref();
         let begun = activation.map_or(&[][..], |activation| &activation.current.begun);
         (Attempt::new(attempt, call, plugin, begun), ending)

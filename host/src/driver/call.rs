@@ -289,7 +289,7 @@ impl Driver {
             span,
             made,
         } = served;
-        let (role, ours) = (id.role, self.running(id));
+        let (role, attempt) = (id.role, self.running(id));
         let (
             Some(attempt),
             Some(Made {
@@ -299,7 +299,7 @@ impl Driver {
                 tokens,
                 finish,
             }),
-        ) = (ours, made)
+        ) = (attempt, made)
         else {
             return Ok(());
         };

@@ -136,7 +136,7 @@ impl Driver {
 
     /// Waits up to `GRACE` for calls and hand-overs that must not be lost.
     pub(super) async fn wait_for_answers(&mut self) -> Result<(), DriverError> {
-        let mut enough = std::pin::pin!(tokio::time::sleep(GRACE));
+        let mut timeout = std::pin::pin!(tokio::time::sleep(GRACE));
         while self.is_heard_out()
             || !self.handing.is_empty()
             || self
@@ -150,7 +150,7 @@ impl Driver {
                 biased;
                 Some(served) = self.flights.next() => self.served(served)?,
                 Some(handed) = self.handing.next() => self.handed(handed)?,
-                () = &mut enough => break,
+                () = &mut timeout => break,
                 incoming = self.outside.incoming(), if self.outside.is_listening() => self.heard(&incoming)?,
             }
             // A second signal to stop ends the process at once, so everything is flushed here.

@@ -46,13 +46,13 @@ impl Driver {
         }
         self.journal.flush()?;
         let (mut count, mut aside, mut failed) = (0, Vec::new(), Ok(()));
-        for row in in_rows(&pending) {
-            failed = self.place_row(&row, &mut aside);
+        for batch in in_rows(&pending) {
+            failed = self.place_row(&batch, &mut aside);
             if failed.is_err() {
                 // The files of this batch that were written are written again later.
                 break;
             }
-            count += row.len() as u32;
+            count += batch.len() as u32;
         }
         if count > 0 {
             self.journal.stage(Event::FilesPlaced { count, aside })?;
@@ -69,10 +69,10 @@ impl Driver {
     /// the way to `aside`.
     fn place_row(
         &self,
-        row: &[&Placement],
+        batch: &[&Placement],
         aside: &mut Vec<(String, String)>,
     ) -> Result<(), DriverError> {
-        for placement in row {
+        for placement in batch {
             match self.put(placement)? {
                 Placed::There => {}
                 Placed::Aside(name) => aside.push((placement.path.clone(), name)),
@@ -127,11 +127,11 @@ impl Driver {
 /// removals first, the contents of a directory before the directory. A new batch starts where a
 /// path is repeated or out of order.
 fn in_rows(pending: &[Placement]) -> impl Iterator<Item = Vec<&Placement>> {
-    pending.chunk_by(|a, b| a.path < b.path).map(|row| {
-        let (gone, there) = row
+    pending.chunk_by(|a, b| a.path < b.path).map(|batch| {
+        let (removals, others) = batch
             .iter()
             .partition::<Vec<_>, _>(|placement| placement.content == Content::Absent);
-        gone.into_iter().rev().chain(there).collect()
+        removals.into_iter().rev().chain(others).collect()
     })
 }
 
@@ -156,8 +156,9 @@ mod tests {
             };
             let pending: Vec<Placement> = pending.iter().map(placement).collect();
             let rows: Vec<Vec<&str>> = in_rows(&pending)
-                .map(|row| {
-                    row.iter()
+                .map(|batch| {
+                    batch
+                        .iter()
                         .map(|placement| placement.path.as_str())
                         .collect()
                 })

@@ -63,12 +63,14 @@ impl Occurrences {
         let next = self.next.entry(digest.to_owned()).or_default();
         let nth = *next;
         let own = name(digest, nth);
-        let place = |name: &str| {
+        let position_of = |name: &str| {
             left.iter()
                 .position(|call| call.kind == kind && call.request == name && is_answered(call))
         };
         // Older records do not number equal requests: all are named by the digest.
-        let mut found = place(&own).or_else(|| place(digest)).map(|at| (nth, at));
+        let mut found = position_of(&own)
+            .or_else(|| position_of(digest))
+            .map(|at| (nth, at));
         if found.is_none() && is_over(left, kind, &own, is_write) {
             // The guest repeated the failed request then, and the answer to the repetition answers
             // this request.
@@ -133,9 +135,9 @@ mod tests {
             .iter()
             .map(|(name, outcome, answer)| call(name, *outcome, answer))
             .collect();
-        let mut made = Occurrences::default();
+        let mut sequence = Occurrences::default();
         for (name, served) in expected {
-            let next = made.next(KIND, "d", is_write, &mut left);
+            let next = sequence.next(KIND, "d", is_write, &mut left);
             let answer = next
                 .recorded
                 .map(|call| call.response.value().as_str().unwrap().to_owned());

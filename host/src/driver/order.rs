@@ -241,13 +241,13 @@ impl Driver {
 /// Sends the result of a command to its caller. An error ends the run.
 fn serve<T>(
     reply: oneshot::Sender<Result<T, Unserved>>,
-    came: Result<T, DriverError>,
+    result: Result<T, DriverError>,
 ) -> Result<(), DriverError> {
-    let (told, run) = match came {
-        Ok(came) => (Ok(came), Ok(())),
+    let (answer, run) = match result {
+        Ok(result) => (Ok(result), Ok(())),
         Err(error) => (Err(Unserved::Unsaved(error.to_string())), Err(error)),
     };
     // It is no error if the caller is gone.
-    let _ = reply.send(told);
+    let _ = reply.send(answer);
     run
 }

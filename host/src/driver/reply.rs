@@ -105,10 +105,10 @@ pub enum ReplyError {
 pub(crate) type Verdict = (RoleId, Answer);
 
 /// Checks answers against the open requests.
-pub(crate) fn judge(env: &Environment, given: &[Given]) -> Result<Vec<Verdict>, AnswerError> {
+pub(crate) fn judge(env: &Environment, replies: &[Given]) -> Result<Vec<Verdict>, AnswerError> {
     let now_ms = now_ms();
     let mut verdicts: Vec<Verdict> = Vec::new();
-    for Given { request: id, text } in given {
+    for Given { request: id, text } in replies {
         let Some((role, open)) = env.requests().find(|(_, open)| open.id.0 == *id) else {
             let (request, open) = (
                 id.clone(),
@@ -150,14 +150,14 @@ pub(crate) fn lapsed(env: &Environment) -> Vec<Verdict> {
 
 impl Journal {
     /// Records answers: all of them, or none. They are durable when this returns.
-    pub fn reply(&mut self, given: &[Given]) -> Result<Vec<Answered>, ReplyError> {
-        let verdicts = judge(self.stepper().env(), given)?;
+    pub fn reply(&mut self, replies: &[Given]) -> Result<Vec<Answered>, ReplyError> {
+        let verdicts = judge(self.stepper().env(), replies)?;
         let role = |id: &RoleId| self.stepper().team().role(*id).name.clone();
-        let answered = given
+        let answered = replies
             .iter()
             .zip(&verdicts)
-            .map(|(given, (id, _))| Answered {
-                request: given.request.clone(),
+            .map(|(reply, (id, _))| Answered {
+                request: reply.request.clone(),
                 role: role(id),
             })
             .collect();

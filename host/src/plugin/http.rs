@@ -170,10 +170,10 @@ impl HttpGrant {
 /// Returns the secrets that may be sent to the host of a URL. Responses from there may repeat them,
 /// and its operator may know them.
 pub fn entitled<'a>(grants: &'a [HttpGrant], url: &Url) -> impl Iterator<Item = &'a String> {
-    let there = |grant: &&HttpGrant| grant.host.matches(url);
+    let matches_host = |grant: &&HttpGrant| grant.host.matches(url);
     grants
         .iter()
-        .filter(there)
+        .filter(matches_host)
         .flat_map(|grant| &grant.secrets)
         .collect::<Vec<_>>()
         .into_iter()

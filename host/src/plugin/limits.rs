@@ -243,14 +243,14 @@ pub struct Advice(BTreeMap<Limit, Place>);
 
 impl Advice {
     /// Stores where a limit is set, or can be set.
-    pub fn set(&mut self, limit: Limit, place: Place) {
-        self.0.insert(limit, place);
+    pub fn set(&mut self, limit: Limit, location: Place) {
+        self.0.insert(limit, location);
     }
 
     /// Returns the advice about a limit that was reached: ``raise `limits.cpu` (team.toml:34)``.
     pub fn on(&self, Reached { limit, asked }: Reached) -> String {
-        let place = match self.0.get(&limit) {
-            Some(Place::Written(place)) => format!(" ({place})"),
+        let location = match self.0.get(&limit) {
+            Some(Place::Written(location)) => format!(" ({location})"),
             Some(Place::Missing { before, after, now }) => {
                 let value = limit.show(enough(*now, asked));
                 let value = if limit.unit() == Unit::Count {
@@ -262,7 +262,7 @@ impl Advice {
             }
             None => String::new(),
         };
-        format!("raise `limits.{}`{place}", limit.key())
+        format!("raise `limits.{}`{location}", limit.key())
     }
 }
 
@@ -290,6 +290,6 @@ fn what_is_advised_is_enough_for_what_was_asked() {
             now: 4 << 20,
         },
     );
-    let told = advice.on(Reached::by(Limit::Output, 9 << 20));
-    assert_eq!(told, "raise `limits.output` (add `\"12 MiB\"`, there)");
+    let text = advice.on(Reached::by(Limit::Output, 9 << 20));
+    assert_eq!(text, "raise `limits.output` (add `\"12 MiB\"`, there)");
 }

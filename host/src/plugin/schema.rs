@@ -99,11 +99,11 @@ impl Schema {
         match self.validator.validate(document) {
             Ok(()) => Ok(()),
             Err(error) => {
-                let place = error.instance_path().to_string();
-                Err(if place.is_empty() {
+                let path = error.instance_path().to_string();
+                Err(if path.is_empty() {
                     error.to_string()
                 } else {
-                    format!("{error} (at `{place}`)")
+                    format!("{error} (at `{path}`)")
                 })
             }
         }

@@ -86,12 +86,12 @@ async fn finished(
     call: &Call,
     ctx: &mut Ctx,
 ) -> Result<Returned, Fault> {
-    let given = match result {
-        Ok(Ok(given)) => given?,
+    let output = match result {
+        Ok(Ok(output)) => output?,
         Ok(Err(error)) => return Err(fault::of_error(&error, ctx)),
         Err(_) => return Err(fault::of_error(&ctx.meter.timed_out(None).into(), ctx)),
     };
-    let returned = returned(given, call, ctx)?;
+    let returned = returned(output, call, ctx)?;
     if matches!(returned.value, Value::Choice(_)) {
         // A choice has no effects, whatever the guest wrote.
         return Ok(returned);
@@ -156,7 +156,7 @@ async fn execute(
 ) -> wasmtime::Result<Result<Given, Fault>> {
     let instance = ready.instantiate(&mut *store).await?;
     let attempt = convert::attempt(call);
-    let given = match &call.entry {
+    let output = match &call.entry {
         Entry::Run { .. } if let Some(function) = &call.plugin.function => {
             plain::call(&mut *store, &instance, ready.functions(), function, call)
                 .await?
@@ -196,7 +196,7 @@ async fn execute(
             result.map(Given::Choice)
         }
     };
-    Ok(given.map_err(|failure| fault::of_failure(failure, store.data())))
+    Ok(output.map_err(|failure| fault::of_failure(failure, store.data())))
 }
 
 fn lacks(interface: &str) -> Fault {
@@ -207,8 +207,8 @@ fn lacks(interface: &str) -> Fault {
 }
 
 /// Validates what the guest returned and adds its effects.
-fn returned(given: Given, call: &Call, ctx: &mut Ctx) -> Result<Returned, Fault> {
-    let value = match given {
+fn returned(output: Given, call: &Call, ctx: &mut Ctx) -> Result<Returned, Fault> {
+    let value = match output {
         Given::Choice(index) => Value::Choice(index),
         Given::Tasks(tasks) => {
             let tasks = convert::tasks(tasks);

@@ -114,9 +114,9 @@ impl WasmSandbox {
         if let Some(inner) = shared.upgrade() {
             return Ok(Self::of(inner));
         }
-        let made = Self::with_cache(Cache::of_user(), Work::Teams)?;
-        *shared = Arc::downgrade(&made.inner);
-        Ok(made)
+        let sandbox = Self::with_cache(Cache::of_user(), Work::Teams)?;
+        *shared = Arc::downgrade(&sandbox.inner);
+        Ok(sandbox)
     }
 
     /// Sets up a separate engine for a few calls, one after another. It has a small pool and uses
@@ -277,21 +277,21 @@ impl WasmSandbox {
     ) -> Result<Shelved, LoadError> {
         let engine = self.inner.engines.get(metering)?;
         let key = self.inner.cache.key(digest, engine);
-        let kept = || {
+        let load_from_cache = || {
             let (component, manifest) = self.cached(engine, &key)?;
             Some(
                 Ready::new(&component, bytes, metering)
                     .map(|ready| shelve(ready, digest, manifest)),
             )
         };
-        if let Some(kept) = kept() {
-            return kept;
+        if let Some(loaded) = load_from_cache() {
+            return loaded;
         }
         // If another process is compiling the component, this waits for it and then finds it in the
         // cache.
         let _turn = self.inner.cache.turn(digest);
-        if let Some(kept) = kept() {
-            return kept;
+        if let Some(loaded) = load_from_cache() {
+            return loaded;
         }
         tracing::debug!("compiling component {digest}");
         let component = compile::compile(engine, bytes, limits)?;

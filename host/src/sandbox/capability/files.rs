@@ -126,56 +126,56 @@ impl Files {
 
     /// Returns the content of a file.
     pub(in crate::sandbox) async fn read(&self, path: String, limit: u64) -> Asked<Vec<u8>> {
-        let place = self.place(path)?;
-        match self.look(&place).await? {
-            Seen::Absent => Err(place.error("read", &io::ErrorKind::NotFound.into())),
-            Seen::Directory => Err(place.invalid("is not a regular file")),
-            Seen::File(_) | Seen::Other => on_disk(place, limit).await,
+        let target = self.place(path)?;
+        match self.look(&target).await? {
+            Seen::Absent => Err(target.error("read", &io::ErrorKind::NotFound.into())),
+            Seen::Directory => Err(target.invalid("is not a regular file")),
+            Seen::File(_) | Seen::Other => on_disk(target, limit).await,
             Seen::Blob(content) => match self.blob(&content).await {
-                Some(bytes) if bytes.len() as u64 > limit => Err(place.too_large(limit)),
+                Some(bytes) if bytes.len() as u64 > limit => Err(target.too_large(limit)),
                 Some(bytes) => Ok(bytes.to_vec()),
                 // The content is missing if it was not copied when the team was moved.
-                None => on_disk(place, limit).await,
+                None => on_disk(target, limit).await,
             },
         }
     }
 
     /// Creates or replaces a file, and creates the directories above it.
     pub(in crate::sandbox) async fn write(&mut self, path: String, content: Vec<u8>) -> Asked<()> {
-        let place = self.writable(path, "write")?;
+        let target = self.writable(path, "write")?;
         self.afford(content.len() as u64)?;
-        let seen = self.look(&place).await?;
+        let seen = self.look(&target).await?;
         match seen {
             Seen::Directory => {
-                return Err(place.error("write", &io::ErrorKind::IsADirectory.into()));
+                return Err(target.error("write", &io::ErrorKind::IsADirectory.into()));
             }
-            Seen::Other => return Err(place.linked()),
+            Seen::Other => return Err(target.linked()),
             Seen::Absent | Seen::Blob(_) | Seen::File(_) => {}
         }
-        let mut above: Vec<Place> = place
+        let mut above: Vec<Place> = target
             .inside
             .ancestors()
             .skip(1)
-            .map(|inside| place.at(inside))
+            .map(|inside| target.at(inside))
             .collect();
         // The granted directory itself exists or is created, unless something else is at its path.
         let of_all = above.pop();
         if of_all
             .is_some_and(|of_all| matches!(self.decided(&of_all.name), Some(Content::File { .. })))
-            || !place.root.may_be()
+            || !target.root.may_be()
         {
-            return Err(place.invalid(&format!(
+            return Err(target.invalid(&format!(
                 "does not lie in a directory: `{}` is none",
-                place.guest
+                target.guest
             )));
         }
-        for place in above.into_iter().rev() {
-            match self.look(&place).await? {
+        for target in above.into_iter().rev() {
+            match self.look(&target).await? {
                 Seen::Directory => {}
-                Seen::Absent => self.change(&place, Content::Absent, Content::Directory)?,
-                Seen::Other => return Err(place.linked()),
+                Seen::Absent => self.change(&target, Content::Absent, Content::Directory)?,
+                Seen::Other => return Err(target.linked()),
                 Seen::Blob(_) | Seen::File(_) => {
-                    return Err(place.invalid("does not lie in a directory"));
+                    return Err(target.invalid("does not lie in a directory"));
                 }
             }
         }
@@ -183,9 +183,9 @@ impl Files {
             Seen::Blob(Content::File { bytes, .. }) | Seen::File(bytes) => *bytes,
             _ => 0,
         };
-        self.fits(&place, content.len() as u64, old).await?;
+        self.fits(&target, content.len() as u64, old).await?;
         if self.stage.is_some() {
-            let at = place;
+            let at = target;
             return aside(move || {
                 at.root
                     .put(&at.inside, &content)
@@ -193,46 +193,46 @@ impl Files {
             })
             .await;
         }
-        let before = self.before(&place, seen).await?;
+        let before = self.before(&target, seen).await?;
         let after = self.keep(content.into());
-        self.change(&place, before, after)
+        self.change(&target, before, after)
     }
 
     /// Removes a file or an empty directory.
     pub(in crate::sandbox) async fn remove(&mut self, path: String) -> Asked<()> {
-        let place = self.writable(path, "remove")?;
-        let seen = self.look(&place).await?;
+        let target = self.writable(path, "remove")?;
+        let seen = self.look(&target).await?;
         match seen {
-            Seen::Absent => return Err(place.error("remove", &io::ErrorKind::NotFound.into())),
-            Seen::Directory if !self.names(&place).await?.is_empty() => {
-                return Err(place.invalid("is a directory that is not empty"));
+            Seen::Absent => return Err(target.error("remove", &io::ErrorKind::NotFound.into())),
+            Seen::Directory if !self.names(&target).await?.is_empty() => {
+                return Err(target.invalid("is a directory that is not empty"));
             }
-            Seen::Other => return Err(place.linked()),
-            Seen::Directory if place.root.is_kept_from(&place.inside, &Content::Absent) => {
-                return Err(place.own("remove"));
+            Seen::Other => return Err(target.linked()),
+            Seen::Directory if target.root.is_kept_from(&target.inside, &Content::Absent) => {
+                return Err(target.own("remove"));
             }
             Seen::Directory | Seen::Blob(_) | Seen::File(_) => {}
         }
         if self.stage.is_some() {
             return aside(move || {
-                place
+                target
                     .root
-                    .remove(&place.inside)
-                    .map_err(|e| place.error("remove", &e))
+                    .remove(&target.inside)
+                    .map_err(|e| target.error("remove", &e))
             })
             .await;
         }
-        let before = self.before(&place, seen).await?;
-        self.change(&place, before, Content::Absent)
+        let before = self.before(&target, seen).await?;
+        self.change(&target, before, Content::Absent)
     }
 
     /// Returns the names in a directory, sorted.
     pub(in crate::sandbox) async fn list(&self, path: String) -> Asked<Vec<String>> {
-        let place = self.place(path)?;
-        match self.look(&place).await? {
-            Seen::Directory => self.names(&place).await,
-            Seen::Absent => Err(place.error("list", &io::ErrorKind::NotFound.into())),
-            _ => Err(place.error("list", &io::ErrorKind::NotADirectory.into())),
+        let target = self.place(path)?;
+        match self.look(&target).await? {
+            Seen::Directory => self.names(&target).await,
+            Seen::Absent => Err(target.error("list", &io::ErrorKind::NotFound.into())),
+            _ => Err(target.error("list", &io::ErrorKind::NotADirectory.into())),
         }
     }
 
@@ -257,30 +257,30 @@ impl Files {
 
     /// Checks that a file of this size fits into a directory with a size limit if it replaces one
     /// of size `old`.
-    async fn fits(&self, place: &Place, length: u64, old: u64) -> Asked<()> {
-        let Some(limit) = place.max_bytes else {
+    async fn fits(&self, target: &Place, length: u64, old: u64) -> Asked<()> {
+        let Some(limit) = target.max_bytes else {
             return Ok(());
         };
         let below = self
             .changes
             .iter()
-            .filter(|(path, _)| place.tree.inside(path).is_some());
-        let (gone, come) = below.fold((old, length), |(gone, come), (_, change)| {
+            .filter(|(path, _)| target.tree.inside(path).is_some());
+        let (removed, added) = below.fold((old, length), |(removed, added), (_, change)| {
             (
-                gone.saturating_add(size(&change.before)),
-                come.saturating_add(size(&change.after)),
+                removed.saturating_add(size(&change.before)),
+                added.saturating_add(size(&change.after)),
             )
         });
-        let (at, view, staged) = (place.clone(), Arc::clone(&self.view), self.stage.is_some());
+        let (at, view, staged) = (target.clone(), Arc::clone(&self.view), self.stage.is_some());
         aside(move || {
             // Files of the role's finished actions may not have been written to the disk yet, and
             // may be written at any moment.
             let awaited = |(path, content): (&String, &Content)| {
-                let lies = match at.root.look(Path::new(&*at.tree.inside(path)?)) {
+                let placed_bytes = match at.root.look(Path::new(&*at.tree.inside(path)?)) {
                     Ok(Found::File { bytes, .. }) => bytes,
                     _ => 0,
                 };
-                Some(size(content).saturating_sub(lies))
+                Some(size(content).saturating_sub(placed_bytes))
             };
             let count = || {
                 let awaited = view
@@ -297,19 +297,19 @@ impl Files {
                 at.root.counted(count)
             };
             let held = held.map_err(|e| at.error("write", &e))?;
-            quota::check(held.saturating_add(come).saturating_sub(gone), limit)
+            quota::check(held.saturating_add(added).saturating_sub(removed), limit)
                 .map_err(|e| at.error("write", &e))
         })
         .await
     }
 
-    fn change(&mut self, place: &Place, before: Content, after: Content) -> Asked<()> {
-        if self.changes.len() >= CHANGES && !self.changes.contains_key(&place.name) {
-            return Err(place.invalid(&format!(
+    fn change(&mut self, target: &Place, before: Content, after: Content) -> Asked<()> {
+        if self.changes.len() >= CHANGES && !self.changes.contains_key(&target.name) {
+            return Err(target.invalid(&format!(
                 "is one too many: an action changes at most {CHANGES} paths"
             )));
         }
-        let change = self.changes.entry(place.name.clone()).or_insert(Change {
+        let change = self.changes.entry(target.name.clone()).or_insert(Change {
             before,
             after: Content::Absent,
         });
@@ -320,13 +320,13 @@ impl Files {
     /// Returns what is at a path that the attempt is about to change. The content of a file is
     /// stored: roles that must not see the change yet still see it, and it is restored if the
     /// change is undone.
-    async fn before(&mut self, place: &Place, seen: Seen) -> Asked<Content> {
+    async fn before(&mut self, target: &Place, seen: Seen) -> Asked<Content> {
         match seen {
-            _ if self.changes.contains_key(&place.name) => Ok(Content::Absent),
+            _ if self.changes.contains_key(&target.name) => Ok(Content::Absent),
             Seen::Blob(content) => Ok(content),
             Seen::File(length) => {
                 self.afford(length)?;
-                let found = on_disk(place.clone(), KEPT_BYTES).await?;
+                let found = on_disk(target.clone(), KEPT_BYTES).await?;
                 Ok(self.keep(found.into()))
             }
             Seen::Directory => Ok(Content::Directory),
@@ -373,25 +373,25 @@ impl Files {
             .or_else(|| self.view.files.get(name))
     }
 
-    async fn look(&self, place: &Place) -> Asked<Seen> {
-        if place.inside.as_os_str().is_empty() && place.access == Access::Write {
+    async fn look(&self, target: &Place) -> Asked<Seen> {
+        if target.inside.as_os_str().is_empty() && target.access == Access::Write {
             return Ok(Seen::Directory);
         }
-        match self.decided(&place.name) {
+        match self.decided(&target.name) {
             Some(Content::Absent) => return Ok(Seen::Absent),
             Some(Content::Directory) => return Ok(Seen::Directory),
             Some(content) => return Ok(Seen::Blob(content.clone())),
             None => {}
         }
         // Nothing on disk is visible below a path that was removed or replaced by a file.
-        let gone = |inside: &Path| {
-            let decided = self.decided(&place.at(inside).name);
+        let removed = |inside: &Path| {
+            let decided = self.decided(&target.at(inside).name);
             matches!(decided, Some(Content::Absent | Content::File { .. }))
         };
-        if place.inside.ancestors().skip(1).any(gone) {
+        if target.inside.ancestors().skip(1).any(removed) {
             return Ok(Seen::Absent);
         }
-        let at = place.clone();
+        let at = target.clone();
         let found =
             aside(move || at.root.look(&at.inside).map_err(|e| at.error("open", &e))).await?;
         Ok(match found {
@@ -403,8 +403,8 @@ impl Files {
     }
 
     /// Returns the names in an existing directory. Names of directories end in `/`.
-    async fn names(&self, place: &Place) -> Asked<Vec<String>> {
-        let at = place.clone();
+    async fn names(&self, target: &Place) -> Asked<Vec<String>> {
+        let at = target.clone();
         let on_disk = aside(move || match at.root.names(&at.inside, LIST_NAMES + 1) {
             Err(error)
                 if matches!(
@@ -421,7 +421,7 @@ impl Files {
             .into_iter()
             .map(|(name, found)| (name, found == Found::Directory))
             .collect();
-        let directory = place.inside.to_string_lossy();
+        let directory = target.inside.to_string_lossy();
         let decided = self.view.files.iter();
         let decided = decided.chain(
             self.changes
@@ -429,7 +429,7 @@ impl Files {
                 .map(|(path, change)| (path, &change.after)),
         );
         for (path, content) in decided {
-            let inside = place.tree.inside(path);
+            let inside = target.tree.inside(path);
             let below = inside
                 .as_deref()
                 .and_then(|inside| within(&directory, inside));
@@ -443,10 +443,10 @@ impl Files {
             };
         }
         if names.len() > LIST_NAMES {
-            return Err(place.invalid(&format!("holds more than {LIST_NAMES} names")));
+            return Err(target.invalid(&format!("holds more than {LIST_NAMES} names")));
         }
-        let shown = |(name, directory)| if directory { format!("{name}/") } else { name };
-        Ok(names.into_iter().map(shown).collect())
+        let format_name = |(name, directory)| if directory { format!("{name}/") } else { name };
+        Ok(names.into_iter().map(format_name).collect())
     }
 }
 
@@ -457,14 +457,14 @@ fn size(content: &Content) -> u64 {
     }
 }
 
-async fn on_disk(place: Place, limit: u64) -> Asked<Vec<u8>> {
-    aside(move || match place.root.read(&place.inside, limit) {
+async fn on_disk(target: Place, limit: u64) -> Asked<Vec<u8>> {
+    aside(move || match target.root.read(&target.inside, limit) {
         Ok(Some(content)) => Ok(content),
-        Ok(None) => Err(place.too_large(limit)),
+        Ok(None) => Err(target.too_large(limit)),
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-            Err(place.invalid("is not a regular file"))
+            Err(target.invalid("is not a regular file"))
         }
-        Err(error) => Err(place.error("read", &error)),
+        Err(error) => Err(target.error("read", &error)),
     })
     .await
 }

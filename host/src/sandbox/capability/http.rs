@@ -110,9 +110,9 @@ fn is_key(key: &str) -> bool {
 }
 
 /// Validates the headers. Returns the idempotency key separately if one of them has it.
-fn read_headers(given: Vec<wit::Header>) -> Asked<(Vec<Header>, Option<String>)> {
+fn read_headers(wit_headers: Vec<wit::Header>) -> Asked<(Vec<Header>, Option<String>)> {
     let wrong = |what: String| Err(unmakeable(&what));
-    let length: usize = given
+    let length: usize = wit_headers
         .iter()
         .map(|header| header.name.len() + header.value.len())
         .sum();
@@ -123,7 +123,7 @@ fn read_headers(given: Vec<wit::Header>) -> Asked<(Vec<Header>, Option<String>)>
     }
     let mut headers = Vec::new();
     let mut key = None;
-    for wit::Header { name, value } in given {
+    for wit::Header { name, value } in wit_headers {
         let name = name.to_ascii_lowercase();
         if HeaderName::from_bytes(name.as_bytes()).is_err() {
             return wrong(format!(

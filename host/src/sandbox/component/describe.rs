@@ -31,7 +31,7 @@ const HOST_CALLS: u32 = 64;
 /// itself.
 pub(super) fn ask(ready: &Ready, own: &Limits) -> Result<Manifest, LoadError> {
     // Runs on a thread of its own, because the caller may be inside a runtime.
-    let asked = thread::scope(|scope| {
+    let described = thread::scope(|scope| {
         scope
             .spawn(|| {
                 let runtime = tokio::runtime::Builder::new_current_thread()
@@ -41,7 +41,7 @@ pub(super) fn ask(ready: &Ready, own: &Limits) -> Result<Manifest, LoadError> {
             })
             .join()
     });
-    match asked {
+    match described {
         Ok(Ok(manifest)) => manifest,
         Ok(Err(error)) => {
             let error: std::io::Error = error;
@@ -79,7 +79,7 @@ async fn describe(ready: &Ready, limits: Limits) -> Result<Manifest, LoadError> 
     }
     let mut store = store(ready, ctx);
     let meter = std::sync::Arc::clone(&store.data().meter);
-    let asked = async {
+    let described = async {
         let instance = ready.instantiate(&mut store).await.map_err(Asked::Failed)?;
         if let Some(run) = ready.run() {
             instance
@@ -109,7 +109,7 @@ async fn describe(ready: &Ready, limits: Limits) -> Result<Manifest, LoadError> 
         Ok(convert::manifest(manifest))
     };
     let result = meter
-        .measure(tokio::time::timeout_at(meter.deadline(), asked))
+        .measure(tokio::time::timeout_at(meter.deadline(), described))
         .await;
     let ctx = store.data();
     ctx.capabilities.flush();

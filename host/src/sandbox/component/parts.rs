@@ -221,8 +221,8 @@ impl Parts {
             } => {
                 let frame = self.frame();
                 // A part of an instance has no more parts than the whole.
-                let whole = frame.weight(ComponentExternalKind::Instance, instance_index);
-                frame.given(kind, whole)
+                let total = frame.weight(ComponentExternalKind::Instance, instance_index);
+                frame.given(kind, total)
             }
             ComponentAlias::CoreInstanceExport { .. } => self.frame().charge(Weight::ONE),
             ComponentAlias::Outer { kind, count, index } => self.outer(kind, count, index),
@@ -320,11 +320,11 @@ impl Frame {
     }
 
     fn instance(&mut self, instance: &ComponentInstance<'_>) -> Result<(), LoadError> {
-        let mut whole = Weight::ONE;
+        let mut total = Weight::ONE;
         match instance {
             ComponentInstance::FromExports(exports) => {
                 for export in exports {
-                    whole.add(self.weight(export.kind, export.index));
+                    total.add(self.weight(export.kind, export.index));
                 }
             }
             ComponentInstance::Instantiate {
@@ -340,13 +340,13 @@ impl Frame {
                 match self.components.get(*component_index as usize).copied() {
                     Some(Nested::Given(_)) => return Err(LoadError::ComponentGiven),
                     Some(Nested::Defined(definition)) => {
-                        whole.add(self.instantiate(definition, largest)?)
+                        total.add(self.instantiate(definition, largest)?)
                     }
                     None => {}
                 }
             }
         }
-        self.given(ComponentExternalKind::Instance, whole)
+        self.given(ComponentExternalKind::Instance, total)
     }
 
     /// Counts an instance. Returns the weight of its exports.

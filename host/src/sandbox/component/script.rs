@@ -36,7 +36,7 @@ pub struct InterpreterComponent<'a> {
 }
 
 impl WasmSandbox {
-    /// Loads a script under the digest `whole`, to run in this interpreter.
+    /// Loads a script under its own digest, to run in this interpreter.
     ///
     /// # Errors
     /// Fails if the interpreter cannot be loaded. Errors in the script itself only show when it is
@@ -44,7 +44,7 @@ impl WasmSandbox {
     pub fn load_script(
         &self,
         script: &ScriptFile,
-        whole: &Digest,
+        script_digest: &Digest,
         interpreter: InterpreterComponent<'_>,
         metering: Metering,
         limits: &Limits,
@@ -59,7 +59,7 @@ impl WasmSandbox {
             ..(*runs.manifest).clone()
         };
         let loaded = Loaded {
-            digest: whole.clone(),
+            digest: script_digest.clone(),
             exports: runs.exports,
             manifest: Arc::new(manifest),
         };
@@ -83,8 +83,8 @@ impl ScriptFile {
     /// Returns the digest of script and interpreter together, given the digest of what the
     /// interpreter is built from.
     pub fn digest(&self, interpreter: &Digest) -> Digest {
-        let whole = json!(["script", interpreter.0, self.name, self.text]);
-        digest_of(whole.to_string().as_bytes())
+        let content = json!(["script", interpreter.0, self.name, self.text]);
+        digest_of(content.to_string().as_bytes())
     }
 
     /// Returns the description of the script: the comment at its start, or the first paragraph of
@@ -96,7 +96,7 @@ impl ScriptFile {
         } else {
             text
         };
-        let said: Vec<&str> = match head.strip_prefix("\"\"\"") {
+        let lines: Vec<&str> = match head.strip_prefix("\"\"\"") {
             Some(doc) => {
                 let doc = doc.split("\"\"\"").next().unwrap_or_default().trim_start();
                 doc.lines()
@@ -106,7 +106,7 @@ impl ScriptFile {
             }
             None => head.lines().map_while(comment).collect(),
         };
-        said.join(" ").trim().to_owned()
+        lines.join(" ").trim().to_owned()
     }
 
     /// Replaces the interpreter's frames in a fault, which say nothing about the script, with the
@@ -157,14 +157,14 @@ impl ScriptFile {
             comment(line).is_none() && words.any(|word| matches!(word, "while" | "for" | "do"))
         };
         let numbered = (1..).zip(text.lines()).filter(|(_, line)| is_loop(line));
-        let shown = |(number, line): (usize, &str)| {
+        let describe = |(number, line): (usize, &str)| {
             format!(
                 "{}:{number}: a loop, perhaps this one: {}",
                 self.name,
                 excerpt(line.trim(), LINE_CHARS)
             )
         };
-        numbered.map(shown).take(LOOPS).collect()
+        numbered.map(describe).take(LOOPS).collect()
     }
 
     /// Returns the plugin with which the interpreter is called. Its config has the script and the

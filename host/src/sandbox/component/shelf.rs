@@ -56,8 +56,8 @@ impl Shared {
         // Removes the entries of freed components.
         shared.retain(|_, shelved| shelved.strong_count() > 0);
         let key = (shelved.loaded.digest.clone(), metering);
-        if let Some(there) = shared.get(&key).and_then(Weak::upgrade) {
-            return there;
+        if let Some(existing) = shared.get(&key).and_then(Weak::upgrade) {
+            return existing;
         }
         let shelved = Arc::new(shelved);
         shared.insert(key, Arc::downgrade(&shelved));

@@ -37,7 +37,7 @@ impl Bindings {
 /// Checks that the arguments in the team file fit the parameters.
 pub(super) fn check(ty: &ComponentFunc, config: &Json) -> Result<(), String> {
     let Bindings { args, defaults } = Bindings::parse(config)?;
-    let mut room = Room::of_a_document();
+    let mut budget = Room::of_a_document();
     for (table, values) in [("args", args), ("defaults", defaults)] {
         for (name, value) in values {
             let Some((_, ty)) = ty.params().find(|(param, _)| *param == name) else {
@@ -52,7 +52,7 @@ pub(super) fn check(ty: &ComponentFunc, config: &Json) -> Result<(), String> {
                     "`{table}` has `{name}`, but the function's parameters are {params}"
                 ));
             };
-            from_json(&ty, &value, &mut room)
+            from_json(&ty, &value, &mut budget)
                 .map_err(|error| format!("`{name}` in `{table}`: {error}"))?;
         }
     }
@@ -76,7 +76,7 @@ pub(super) fn gather(ty: &ComponentFunc, call: &Call) -> Result<Vec<Val>, String
         newest.document()
     };
     let named = named.as_ref().and_then(Value::as_object);
-    let mut room = Room::of_a_document();
+    let mut budget = Room::of_a_document();
     let argument = |(name, ty): (&str, Type)| {
         let fixed = bindings.args.get(name);
         let value = fixed
@@ -88,7 +88,7 @@ pub(super) fn gather(ty: &ComponentFunc, call: &Call) -> Result<Vec<Val>, String
             (None, Some(whole)) => whole,
             (None, None) => return Err(missing(name, named)),
         };
-        from_json(&ty, value, &mut room).map_err(|error| format!("argument `{name}`: {error}"))
+        from_json(&ty, value, &mut budget).map_err(|error| format!("argument `{name}`: {error}"))
     };
     ty.params().map(argument).collect()
 }

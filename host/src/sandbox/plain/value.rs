@@ -45,7 +45,7 @@ pub(super) fn without_json(ty: &Type) -> Option<&'static str> {
 
 /// Converts JSON to a value of a type, within the remaining size. The error has the location and
 /// the expected type.
-pub(super) fn from_json(ty: &Type, value: &Value, room: &mut Room) -> Result<Val, Mismatch> {
+pub(super) fn from_json(ty: &Type, value: &Value, budget: &mut Room) -> Result<Val, Mismatch> {
     let expected = |what: &str| Mismatch::new(what, value);
     match ty {
         Type::Bool => value
@@ -80,53 +80,53 @@ pub(super) fn from_json(ty: &Type, value: &Value, room: &mut Room) -> Result<Val
         }
         Type::String => {
             let text = string(value, "a string")?;
-            room.text(text.len())?;
+            budget.text(text.len())?;
             Ok(Val::String(text.to_owned()))
         }
-        Type::Enum(ty) => word(value, &ty.names().collect::<Vec<_>>(), room).map(Val::Enum),
-        Type::Flags(ty) => flags(value, &ty.names().collect::<Vec<_>>(), room),
+        Type::Enum(ty) => word(value, &ty.names().collect::<Vec<_>>(), budget).map(Val::Enum),
+        Type::Flags(ty) => flags(value, &ty.names().collect::<Vec<_>>(), budget),
         Type::List(ty) if ty.ty() == Type::U8 => {
             let text = string(value, "a string in base64")?;
             let bytes = STANDARD
                 .decode(text)
                 .map_err(|_| expected("a string in base64"))?;
             // Each byte is a `Val` of its own.
-            room.text(bytes.len().saturating_mul(size_of::<Val>()))?;
+            budget.text(bytes.len().saturating_mul(size_of::<Val>()))?;
             Ok(Val::List(bytes.into_iter().map(Val::U8).collect()))
         }
         Type::List(ty) => {
             let ty = ty.ty();
             let items = value.as_array().ok_or_else(|| expected("an array"))?;
             let items = items.iter().enumerate().map(|(at, item)| {
-                room.item(at)?;
-                from_json(&ty, item, room).map_err(|error| error.at(at))
+                budget.item(at)?;
+                from_json(&ty, item, budget).map_err(|error| error.at(at))
             });
             items.collect::<Result<_, _>>().map(Val::List)
         }
-        Type::Tuple(ty) => tuple(value, &ty.types().collect::<Vec<_>>(), room),
+        Type::Tuple(ty) => tuple(value, &ty.types().collect::<Vec<_>>(), budget),
         Type::Record(ty) => record(
             value,
             &ty.fields()
                 .map(|field| (field.name, field.ty))
                 .collect::<Vec<_>>(),
-            room,
+            budget,
         ),
         Type::Variant(ty) => variant(
             value,
             &ty.cases()
                 .map(|case| (case.name, case.ty))
                 .collect::<Vec<_>>(),
-            room,
+            budget,
         ),
-        Type::Option(ty) => option(value, &ty.ty(), room),
+        Type::Option(ty) => option(value, &ty.ty(), budget),
         Type::Result(ty) => {
             let cases = [("ok", ty.ok()), ("err", ty.err())];
             let (case, inner) = only(value, &cases.each_ref().map(|(name, _)| *name))?;
             let ty = cases
                 .into_iter()
                 .find_map(|(name, ty)| ty.filter(|_| name == case));
-            room.entry(0, case)?;
-            let part = payload(ty, inner, room).map_err(|error| error.under(case))?;
+            budget.entry(0, case)?;
+            let part = payload(ty, inner, budget).map_err(|error| error.under(case))?;
             Ok(Val::Result(if case == "ok" { Ok(part) } else { Err(part) }))
         }
         _ => Err(expected("something that can be written as JSON")),
@@ -139,51 +139,51 @@ pub(super) fn fits(value: &Val) -> Result<(), JsonError> {
     count(value, &mut Room::of_a_document())
 }
 
-fn count(value: &Val, room: &mut Room) -> Result<(), JsonError> {
+fn count(value: &Val, budget: &mut Room) -> Result<(), JsonError> {
     match value {
-        Val::String(text) | Val::Enum(text) | Val::Variant(text, None) => room.text(text.len()),
+        Val::String(text) | Val::Enum(text) | Val::Variant(text, None) => budget.text(text.len()),
         // Bytes are encoded in base64.
         Val::List(items) if matches!(items.first(), Some(Val::U8(_))) => {
-            room.text(items.len().div_ceil(3) * 4)
+            budget.text(items.len().div_ceil(3) * 4)
         }
         Val::List(items) | Val::Tuple(items) => {
             for (at, item) in items.iter().enumerate() {
-                room.item(at)?;
-                count(item, room)?;
+                budget.item(at)?;
+                count(item, budget)?;
             }
             Ok(())
         }
         Val::Flags(names) => {
             for (at, name) in names.iter().enumerate() {
-                room.item(at)?;
-                room.text(name.len())?;
+                budget.item(at)?;
+                budget.text(name.len())?;
             }
             Ok(())
         }
         Val::Record(fields) => {
             for (at, (name, value)) in fields.iter().enumerate() {
-                room.entry(at, name)?;
-                count(value, room)?;
+                budget.entry(at, name)?;
+                count(value, budget)?;
             }
             Ok(())
         }
         Val::Variant(case, Some(inner)) => {
-            room.entry(0, case)?;
-            count(inner, room)
+            budget.entry(0, case)?;
+            count(inner, budget)
         }
         Val::Result(result) => {
-            room.entry(0, "err")?;
+            budget.entry(0, "err")?;
             let (Ok(inner) | Err(inner)) = result;
             match inner {
-                Some(inner) => count(inner, room),
+                Some(inner) => count(inner, budget),
                 None => Ok(()),
             }
         }
         Val::Option(Some(inner)) => {
             if matches!(**inner, Val::Option(_)) {
-                room.entry(0, "some")?;
+                budget.entry(0, "some")?;
             }
-            count(inner, room)
+            count(inner, budget)
         }
         _ => Ok(()),
     }
@@ -307,21 +307,21 @@ fn string<'v>(value: &'v Value, what: &str) -> Result<&'v str, Mismatch> {
     value.as_str().ok_or_else(|| Mismatch::new(what, value))
 }
 
-fn word(value: &Value, names: &[&str], room: &mut Room) -> Result<String, Mismatch> {
+fn word(value: &Value, names: &[&str], budget: &mut Room) -> Result<String, Mismatch> {
     let found = value.as_str().filter(|word| names.contains(word));
     let word = found.ok_or_else(|| Mismatch::new(&quoted(names, " or "), value))?;
-    room.text(word.len())?;
+    budget.text(word.len())?;
     Ok(word.to_owned())
 }
 
-fn flags(value: &Value, names: &[&str], room: &mut Room) -> Result<Val, Mismatch> {
+fn flags(value: &Value, names: &[&str], budget: &mut Room) -> Result<Val, Mismatch> {
     let items = value
         .as_array()
         .ok_or_else(|| Mismatch::new("an array of flags", value))?;
     let mut set = Vec::with_capacity(items.len());
     for (at, item) in items.iter().enumerate() {
-        room.item(at)?;
-        let flag = word(item, names, room).map_err(|error| error.at(at))?;
+        budget.item(at)?;
+        let flag = word(item, names, budget).map_err(|error| error.at(at))?;
         if set.contains(&flag) {
             return Err(Mismatch::new("each flag only once", item).at(at));
         }
@@ -330,18 +330,18 @@ fn flags(value: &Value, names: &[&str], room: &mut Room) -> Result<Val, Mismatch
     Ok(Val::Flags(set))
 }
 
-fn tuple(value: &Value, types: &[Type], room: &mut Room) -> Result<Val, Mismatch> {
+fn tuple(value: &Value, types: &[Type], budget: &mut Room) -> Result<Val, Mismatch> {
     let items = value.as_array().filter(|items| items.len() == types.len());
     let items =
         items.ok_or_else(|| Mismatch::new(&format!("an array of {}", types.len()), value))?;
     let items = types.iter().zip(items).enumerate().map(|(at, (ty, item))| {
-        room.item(at)?;
-        from_json(ty, item, room).map_err(|error| error.at(at))
+        budget.item(at)?;
+        from_json(ty, item, budget).map_err(|error| error.at(at))
     });
     items.collect::<Result<_, _>>().map(Val::Tuple)
 }
 
-fn record(value: &Value, fields: &[(&str, Type)], room: &mut Room) -> Result<Val, Mismatch> {
+fn record(value: &Value, fields: &[(&str, Type)], budget: &mut Room) -> Result<Val, Mismatch> {
     let object = value
         .as_object()
         .ok_or_else(|| Mismatch::new("an object", value))?;
@@ -354,9 +354,9 @@ fn record(value: &Value, fields: &[(&str, Type)], room: &mut Room) -> Result<Val
         return Err(Mismatch::new(&expected, &Value::String(stranger.clone())));
     }
     let field = |(at, (name, ty)): (usize, &(&str, Type))| {
-        room.entry(at, name)?;
+        budget.entry(at, name)?;
         let value = match object.get(*name) {
-            Some(value) => from_json(ty, value, room).map_err(|error| error.under(name))?,
+            Some(value) => from_json(ty, value, budget).map_err(|error| error.under(name))?,
             None if matches!(ty, Type::Option(_)) => Val::Option(None),
             None => return Err(Mismatch::new(&format!("the key `{name}`"), value)),
         };
@@ -373,14 +373,14 @@ fn record(value: &Value, fields: &[(&str, Type)], room: &mut Room) -> Result<Val
 fn variant(
     value: &Value,
     cases: &[(&str, Option<Type>)],
-    room: &mut Room,
+    budget: &mut Room,
 ) -> Result<Val, Mismatch> {
     let names: Vec<&str> = cases.iter().map(|(name, _)| *name).collect();
     if let Some(word) = value.as_str() {
         if !cases.iter().any(|(name, ty)| *name == word && ty.is_none()) {
             return Err(Mismatch::new(&cases_of(cases), value));
         }
-        room.text(word.len())?;
+        budget.text(word.len())?;
         return Ok(Val::Variant(word.to_owned(), None));
     }
     let (case, inner) = only(value, &names).map_err(|_| Mismatch::new(&cases_of(cases), value))?;
@@ -389,22 +389,22 @@ fn variant(
         .find(|(name, _)| *name == case)
         .and_then(|(_, ty)| ty.as_ref());
     let ty = ty.ok_or_else(|| Mismatch::new(&cases_of(cases), value))?;
-    room.entry(0, case)?;
-    let inner = from_json(ty, inner, room).map_err(|error| error.under(case))?;
+    budget.entry(0, case)?;
+    let inner = from_json(ty, inner, budget).map_err(|error| error.under(case))?;
     Ok(Val::Variant(case.to_owned(), Some(Box::new(inner))))
 }
 
-fn option(value: &Value, ty: &Type, room: &mut Room) -> Result<Val, Mismatch> {
+fn option(value: &Value, ty: &Type, budget: &mut Room) -> Result<Val, Mismatch> {
     if value.is_null() {
         return Ok(Val::Option(None));
     }
     let inner = match ty {
         Type::Option(_) => {
             let (some, inner) = only(value, &["some"])?;
-            room.entry(0, some)?;
-            from_json(ty, inner, room).map_err(|error| error.under(some))?
+            budget.entry(0, some)?;
+            from_json(ty, inner, budget).map_err(|error| error.under(some))?
         }
-        _ => from_json(ty, value, room)?,
+        _ => from_json(ty, value, budget)?,
     };
     Ok(Val::Option(Some(Box::new(inner))))
 }
@@ -427,9 +427,13 @@ fn only<'v>(value: &'v Value, keys: &[&str]) -> Result<(&'v str, &'v Value), Mis
 }
 
 /// Converts the payload of a case of a `result`, which is `null` if the case has none.
-fn payload(ty: Option<Type>, value: &Value, room: &mut Room) -> Result<Option<Box<Val>>, Mismatch> {
+fn payload(
+    ty: Option<Type>,
+    value: &Value,
+    budget: &mut Room,
+) -> Result<Option<Box<Val>>, Mismatch> {
     match ty {
-        Some(ty) => from_json(&ty, value, room).map(|value| Some(Box::new(value))),
+        Some(ty) => from_json(&ty, value, budget).map(|value| Some(Box::new(value))),
         None if value.is_null() => Ok(None),
         None => Err(Mismatch::new("`null`", value)),
     }

@@ -297,8 +297,8 @@ impl Root {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     match dir.create_dir(Path::new(name)) {
                         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                        made => {
-                            made?;
+                        created => {
+                            created?;
                             sync(&dir)?;
                         }
                     }

@@ -55,19 +55,19 @@ impl Spot {
     /// Returns the location of a path from here, assuming that it has no links. As in WASI, `..`
     /// does not lead above the start.
     pub(in crate::sandbox) fn at(self, path: &str) -> Self {
-        let mut way = vec![self];
+        let mut steps = vec![self];
         for component in Path::new(path).components() {
             match component {
                 Component::Normal(name) => {
-                    way.push(way[way.len() - 1].below(name.as_encoded_bytes()))
+                    steps.push(steps[steps.len() - 1].below(name.as_encoded_bytes()))
                 }
-                Component::ParentDir if way.len() > 1 => {
-                    way.pop();
+                Component::ParentDir if steps.len() > 1 => {
+                    steps.pop();
                 }
                 _ => {}
             }
         }
-        way[way.len() - 1]
+        steps[steps.len() - 1]
     }
 
     fn below(self, name: &[u8]) -> Self {
@@ -77,8 +77,8 @@ impl Spot {
 
     /// Returns the location as two numbers.
     pub(in crate::sandbox) fn halves(self) -> (u64, u64) {
-        let whole = u128::from_le_bytes(self.0);
-        (whole as u64, (whole >> 64) as u64)
+        let number = u128::from_le_bytes(self.0);
+        (number as u64, (number >> 64) as u64)
     }
 }
 

@@ -103,33 +103,33 @@ impl Place {
 impl Files {
     /// Resolves a path that the guest may change.
     pub(super) fn writable(&self, path: String, verb: &str) -> Asked<Place> {
-        let place = self.place(path)?;
-        if place.access == Access::Read {
+        let target = self.place(path)?;
+        if target.access == Access::Read {
             let hint = "is granted for reading; add `write = true`";
-            let message = format!("cannot {verb} `{}`: `{}` {hint}", place.path, place.guest);
+            let message = format!("cannot {verb} `{}`: `{}` {hint}", target.path, target.guest);
             return Err(HostError::new(HostErrorKind::Denied, message).caused_by(NOT_GRANTED));
         }
-        if place.inside.as_os_str().is_empty() {
-            return Err(place.invalid("does not name a file"));
+        if target.inside.as_os_str().is_empty() {
+            return Err(target.invalid("does not name a file"));
         }
-        if place.root.is_own(&place.inside) {
-            return Err(place.own(verb));
+        if target.root.is_own(&target.inside) {
+            return Err(target.own(verb));
         }
-        Ok(place)
+        Ok(target)
     }
 
     /// Resolves a path with the grant that has the longest matching guest path.
     pub(super) fn place(&self, path: String) -> Asked<Place> {
-        let shown = || path.chars().take(64).collect::<String>();
+        let excerpt = || path.chars().take(64).collect::<String>();
         if path.len() > NAME_BYTES || path.contains('\0') {
             return Err(HostError::new(
                 HostErrorKind::Invalid,
-                format!("`{}` is not a path", shown()),
+                format!("`{}` is not a path", excerpt()),
             ));
         }
         if !path.starts_with('/') {
             let hint = "paths are absolute, e.g. `/out/a.txt`";
-            let message = format!("`{}` lies in no granted directory; {hint}", shown());
+            let message = format!("`{}` lies in no granted directory; {hint}", excerpt());
             return Err(HostError::new(HostErrorKind::Denied, message).caused_by(NOT_GRANTED));
         }
         let below = |granted: &&Granted| Path::new(&path).starts_with(&granted.grant.guest);
@@ -163,7 +163,7 @@ impl Files {
         if quota::has_long_name(&inside) {
             let message = format!(
                 "`{}…` is not a path: a name in it is longer than {} bytes",
-                shown(),
+                excerpt(),
                 quota::NAME_BYTES
             );
             return Err(HostError::new(HostErrorKind::Invalid, message));

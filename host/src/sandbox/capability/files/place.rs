@@ -211,16 +211,19 @@ fn settle_as_it_looks(
         bytes,
     } = write;
     let found = root.look(inside)?;
-    let (there, content) = (read(root, inside, found)?, &placement.content);
-    if there.as_ref() == Some(content) {
+    let (current, content) = (read(root, inside, found)?, &placement.content);
+    if current.as_ref() == Some(content) {
         return Ok(placed(aside));
     }
     if matches!(content, Content::File { .. }) && bytes.is_none() {
         return Ok(Placed::Missing);
     }
-    let ours = there.as_ref() == Some(&placement.expected)
-        || matches!(&there, Some(Content::Absent))
-        || there.as_ref().and_then(Content::digest).is_some_and(&known);
+    let replaceable = current.as_ref() == Some(&placement.expected)
+        || matches!(&current, Some(Content::Absent))
+        || current
+            .as_ref()
+            .and_then(Content::digest)
+            .is_some_and(&known);
     if *content != Content::Absent {
         clear_above(root, inside, known, aside)?;
     }
@@ -230,13 +233,13 @@ fn settle_as_it_looks(
             if placement.expected == Content::Directory && is_cleared(root, inside)? => {}
         // The directory may have files of others, so it must not be removed.
         (Found::Directory, _) => *aside = Some(set_aside(root, inside, None)?),
-        (_, Content::Absent) if !ours => return Ok(Placed::Aside(name(inside))),
+        (_, Content::Absent) if !replaceable => return Ok(Placed::Aside(name(inside))),
         // The existing file is replaced by renaming the new one over it, so that the path always
         // has a file.
-        (Found::File { .. }, Content::File { .. }) if !ours => {
-            *aside = Some(keep(root, inside, there.as_ref())?)
+        (Found::File { .. }, Content::File { .. }) if !replaceable => {
+            *aside = Some(keep(root, inside, current.as_ref())?)
         }
-        _ if !ours => *aside = Some(set_aside(root, inside, there.as_ref())?),
+        _ if !replaceable => *aside = Some(set_aside(root, inside, current.as_ref())?),
         (Found::File { .. }, Content::Absent | Content::Directory) => root.remove(inside)?,
         _ => {}
     }
@@ -264,11 +267,15 @@ fn clear_above(
     let Some((above, found)) = root.blocked(inside)? else {
         return Ok(());
     };
-    let there = read(root, above, found)?;
-    if there.as_ref().and_then(Content::digest).is_some_and(&known) {
+    let current = read(root, above, found)?;
+    if current
+        .as_ref()
+        .and_then(Content::digest)
+        .is_some_and(&known)
+    {
         return root.remove(above);
     }
-    *aside = Some(set_aside(root, above, there.as_ref())?);
+    *aside = Some(set_aside(root, above, current.as_ref())?);
     Ok(())
 }
 

@@ -29,15 +29,15 @@ pub(super) struct Scratch {
 impl Scratch {
     pub(super) fn new() -> io::Result<Self> {
         static SWEPT: Once = Once::new();
-        let place = user::temporary();
-        if let Ok(place) = &place {
-            SWEPT.call_once(|| sweep(place));
+        let parent = user::temporary();
+        if let Ok(parent) = &parent {
+            SWEPT.call_once(|| sweep(parent));
         }
         loop {
             let mut builder = tempfile::Builder::new();
             builder.permissions(Permissions::from_mode(0o700));
-            let dir = match &place {
-                Ok(place) => builder.prefix(PREFIX).tempdir_in(place),
+            let dir = match &parent {
+                Ok(parent) => builder.prefix(PREFIX).tempdir_in(parent),
                 // Leftovers are not removed from there, because they may be anybody's.
                 Err(_) => builder
                     .prefix(PUBLIC_PREFIX)
@@ -68,11 +68,11 @@ impl Drop for Scratch {
 }
 
 /// Removes the leftovers of killed processes.
-fn sweep(place: &Path) {
-    let ours = |name: &str| name.starts_with(PREFIX);
-    let entries = fs::read_dir(place).into_iter().flatten().flatten();
+fn sweep(parent: &Path) {
+    let has_prefix = |name: &str| name.starts_with(PREFIX);
+    let entries = fs::read_dir(parent).into_iter().flatten().flatten();
     for path in entries
-        .filter(|entry| entry.file_name().to_str().is_some_and(ours))
+        .filter(|entry| entry.file_name().to_str().is_some_and(has_prefix))
         .map(|entry| entry.path())
     {
         let Ok(lock) = open(&path) else { continue };

@@ -41,10 +41,10 @@ impl FilesFault {
     }
 
     /// Returns the error of files in `place` that cannot be stored.
-    pub(super) fn keeping(place: &str, why: &str) -> Self {
+    pub(super) fn keeping(location: &str, why: &str) -> Self {
         Self {
             cause: FaultCause::Keeping,
-            message: format!("cannot keep files of {place}: {why}"),
+            message: format!("cannot keep files of {location}: {why}"),
         }
     }
 
@@ -137,7 +137,7 @@ impl Stage {
             Vec::new(),
             vec![Cap::of_all(scratch.path(), &opened, STAGED_BYTES)],
         );
-        let mut room = Room {
+        let mut budget = Room {
             bytes: STAGED_BYTES,
             files: STAGED_FILES,
             until,
@@ -166,10 +166,11 @@ impl Stage {
             };
             let hidden =
                 |path: &Path| by_path.contains_key(path) || path.ancestors().skip(1).any(is_gone);
-            fill(&root, &hidden, &copy, &mut held, &mut room).map_err(fail)?;
+            fill(&root, &hidden, &copy, &mut held, &mut budget).map_err(fail)?;
             for (inside, content, bytes) in &instead {
                 if *content != Content::Absent {
-                    room.take(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+                    budget
+                        .take(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
                         .map_err(fail)?;
                     put(&copy, inside, bytes.as_deref()).map_err(fail)?;
                     held.insert(
@@ -355,7 +356,7 @@ fn fill(
     hidden: &dyn Fn(&Path) -> bool,
     copy: &Root,
     held: &mut BTreeMap<PathBuf, (Content, Found)>,
-    room: &mut Room,
+    budget: &mut Room,
 ) -> io::Result<()> {
     walk(original, &mut |inside, found| {
         if hidden(inside) {
@@ -363,17 +364,17 @@ fn fill(
         }
         let content = match found {
             Found::Directory => {
-                room.take(0)?;
+                budget.take(0)?;
                 put(copy, inside, None)?;
                 Content::Directory
             }
             Found::File { .. } => {
-                let content = match original.read(inside, room.bytes) {
+                let content = match original.read(inside, budget.bytes) {
                     // The file was removed meanwhile.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
                     content => content?.ok_or_else(too_much)?,
                 };
-                room.take(content.len() as u64)?;
+                budget.take(content.len() as u64)?;
                 put(copy, inside, Some(&content))?;
                 Content::File {
                     digest: digest_of(&content),

@@ -58,10 +58,10 @@ impl Files {
         // Dropping this future ends the copying.
         let waiting = Arc::new(());
         let until = Arc::downgrade(&waiting);
-        let made = tokio::task::spawn_blocking(move || Stage::make(wanted, until)).await;
+        let staged = tokio::task::spawn_blocking(move || Stage::make(wanted, until)).await;
         drop(waiting);
-        let stage =
-            made.map_err(|error| FilesFault::temporary(format!("cannot stage files: {error}")))??;
+        let stage = staged
+            .map_err(|error| FilesFault::temporary(format!("cannot stage files: {error}")))??;
         for granted in &mut self.grants {
             if let Some(copy) = stage.copy_of(&granted.tree) {
                 granted.grant.host = copy.host().into();

@@ -72,11 +72,11 @@ pub fn real_path(path: &Path) -> PathBuf {
         true => Path::new(".").canonicalize(),
         false => above.canonicalize(),
     };
-    let there = path
+    let resolved = path
         .ancestors()
         .find_map(|above| Some((real(above).ok()?, path.strip_prefix(above).ok()?)));
     // Joined by components, so that a missing path does not end in `/`.
-    there.map_or_else(
+    resolved.map_or_else(
         || path.to_owned(),
         |(real, rest)| real.iter().chain(rest).collect(),
     )

@@ -83,11 +83,11 @@ async fn begin_listing(
     let Descriptor::Dir(directory) = wasi.table.get(&directory)? else {
         return Ok(Err(ErrorCode::NotDirectory));
     };
-    let Some(room) = wasi.listings.room() else {
+    let Some(limit) = wasi.listings.room() else {
         return Ok(Err(ErrorCode::InsufficientMemory));
     };
     let directory = Arc::clone(&directory.dir);
-    let entries = match tokio::task::spawn_blocking(move || entries(&directory, room)).await? {
+    let entries = match tokio::task::spawn_blocking(move || entries(&directory, limit)).await? {
         Ok(Some(entries)) => entries,
         Ok(None) => return Ok(Err(ErrorCode::InsufficientMemory)),
         Err(error) => return Ok(Err(error.into())),
@@ -110,14 +110,14 @@ fn end_listing(ctx: &mut Ctx, listing: Resource<Listing>) -> wasmtime::Result<()
     Ok(())
 }
 
-/// Returns the entries of a directory, sorted; `None` if there are more than `room`. Names that are
+/// Returns the entries of a directory, sorted; `None` if there are more than `limit`. Names that are
 /// not UTF-8 are left out.
-fn entries(directory: &File, room: usize) -> io::Result<Option<Vec<DirectoryEntry>>> {
+fn entries(directory: &File, limit: usize) -> io::Result<Option<Vec<DirectoryEntry>>> {
     let directory = Dir::from_std_file(directory.try_clone()?);
     let mut entries = Vec::new();
     for entry in directory.entries()? {
         let entry = entry?;
-        if entries.len() == room {
+        if entries.len() == limit {
             return Ok(None);
         }
         let (Ok(name), kind) = (entry.file_name().into_string(), entry.file_type()?) else {
