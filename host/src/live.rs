@@ -119,16 +119,16 @@ impl LiveEnvironment {
     /// and the initial state is saved.
     ///
     /// Components that are directories are built, which may take a while.
-    pub fn create(what: Start<'_>) -> Result<Self, LaunchError> {
+    pub fn create(start: Start<'_>) -> Result<Self, LaunchError> {
         let (tell, newest) = watch::channel(0);
-        let started = launch::start(what, &mut log, telling(tell))?;
+        let started = launch::start(start, &mut log, telling(tell))?;
         Ok(Self::of(started.run, newest))
     }
 
     /// Loads what is saved in a directory. Fails if the team is finished, unless it is to stay.
-    pub fn load(what: Resume<'_>) -> Result<Self, LaunchError> {
+    pub fn load(resume: Resume<'_>) -> Result<Self, LaunchError> {
         let (tell, newest) = watch::channel(0);
-        match launch::resume(what, &mut log, telling(tell))? {
+        match launch::resume(resume, &mut log, telling(tell))? {
             Resumed::Goes(run, _) => Ok(Self::of(*run, newest)),
             Resumed::Finished(..) => Err(LaunchError::Done),
         }

@@ -232,9 +232,9 @@ impl Shelf {
             let text = text.to_lowercase();
             words.iter().all(|word| text.contains(word))
         };
-        let told =
+        let searched_text =
             |skill: &Skill| format!("{} {}", skill.manifest.name, skill.manifest.description);
-        listing.skills.retain(|skill| holds(&told(skill)));
+        listing.skills.retain(|skill| holds(&searched_text(skill)));
         listing
             .skills
             .sort_by_key(|skill| !holds(&skill.manifest.name));

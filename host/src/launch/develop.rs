@@ -58,44 +58,44 @@ enum Place {
 /// Builds what has changed and continues from where the change matters. `report` receives the slow
 /// operations that begin; `on_line` receives every public event line.
 pub fn develop(
-    what: &Develop<'_>,
+    round: &Develop<'_>,
     report: &mut dyn FnMut(Notice<'_>),
     on_line: OnLine,
 ) -> Result<Developed, LaunchError> {
-    let content = Directory::new(what.storage).team();
+    let content = Directory::new(round.storage).team();
     if !matches!(content, Ok(Content::Database | Content::TeamJson)) {
-        return anew(what, report, on_line);
+        return anew(round, report, on_line);
     }
     let mut opened = match Opened::open(&Resume {
-        team: Some(what.team),
-        ..Resume::new(what.storage, what.overrides)
+        team: Some(round.team),
+        ..Resume::new(round.storage, round.overrides)
     }) {
         Err(LaunchError::Unfit(differences)) => {
             let differences = differences.join("; ");
             report(Notice::Note(&format!(
                 "the team has changed and begins anew: {differences}"
             )));
-            return anew(what, report, on_line);
+            return anew(round, report, on_line);
         }
         opened => opened?,
     };
     let sandbox = WasmSandbox::new()?;
     let components = Components::load(&opened.definition, &sandbox, report)?;
-    match place(&opened, &components, what)? {
+    match place(&opened, &components, round)? {
         Place::Newest => {}
         Place::Back(checkpoint) => opened.go_back(&checkpoint)?,
         Place::Anew => {
             // Releases the lock.
             drop(opened);
             report(Notice::Note("the team begins anew"));
-            return anew(what, report, on_line);
+            return anew(round, report, on_line);
         }
         Place::Nowhere => return Ok(Developed::Unchanged),
     }
     let verdicts = lapsed(opened.stepper.env());
     let resume = Resume {
-        team: Some(what.team),
-        ..Resume::new(what.storage, what.overrides)
+        team: Some(round.team),
+        ..Resume::new(round.storage, round.overrides)
     };
     let continuation = Continuation {
         components,
@@ -114,12 +114,12 @@ pub fn saved_in(storage: &Path) -> [PathBuf; 2] {
 }
 
 fn anew(
-    what: &Develop<'_>,
+    round: &Develop<'_>,
     report: &mut dyn FnMut(Notice<'_>),
     on_line: OnLine,
 ) -> Result<Developed, LaunchError> {
-    let idea = what.idea.map(str::to_owned);
-    let (team, overrides, storage) = (what.team, what.overrides, what.storage);
+    let idea = round.idea.map(str::to_owned);
+    let (team, overrides, storage) = (round.team, round.overrides, round.storage);
     let (replace, calls) = (Replace::Unfinished, CallPolicy::Auto);
     let started = start(
         Start {
@@ -146,7 +146,7 @@ fn anew(
 fn place(
     opened: &Opened,
     components: &Components,
-    what: &Develop<'_>,
+    round: &Develop<'_>,
 ) -> Result<Place, LaunchError> {
     let Origin::Database { store, .. } = &opened.origin else {
         return Ok(Place::Newest);
@@ -155,7 +155,7 @@ fn place(
     if !opened.has_begun() {
         return Ok(Place::Newest);
     }
-    if what
+    if round
         .idea
         .or(definition.idea.as_deref())
         .is_some_and(|idea| idea != env.idea)
@@ -175,7 +175,8 @@ fn place(
         .iter()
         .flat_map(|before| rewritten(before, definition));
     let depends = |slot: &Slot| {
-        what.changed
+        round
+            .changed
             .iter()
             .any(|file| definition.depends_on(*slot, file))
     };
@@ -198,22 +199,26 @@ fn place(
 /// Returns the slots whose inputs the new team file changes. Limits do not count, because they do
 /// not alter the results.
 fn rewritten(before: &Definition, now: &Definition) -> Vec<Slot> {
-    let told =
+    let description =
         |role: &Role| [&role.profile, &role.goal, &role.constraints, &role.desc].map(Clone::clone);
     let is_rewritten = |slot: &Slot| {
         let (Some(was), Some(is)) = (before.plugins.get(slot), now.plugins.get(slot)) else {
             return true;
         };
-        let thinks_otherwise = is.grants.llm.is_some() && before.llm != now.llm;
-        let is_told_otherwise = told(before.team.role(slot.role)) != told(now.team.role(slot.role));
-        was.config != is.config || was.grants != is.grants || thinks_otherwise || is_told_otherwise
+        let uses_other_model = is.grants.llm.is_some() && before.llm != now.llm;
+        let is_described_otherwise =
+            description(before.team.role(slot.role)) != description(now.team.role(slot.role));
+        was.config != is.config
+            || was.grants != is.grants
+            || uses_other_model
+            || is_described_otherwise
     };
     now.plugins.keys().copied().filter(is_rewritten).collect()
 }
 
 /// Returns the slots of the calls that failed and are not retried automatically.
 fn at_fault(stepper: &Stepper) -> impl Iterator<Item = Slot> {
-    let of = |(id, activation): (RoleId, &Activation)| {
+    let slot_of = |(id, activation): (RoleId, &Activation)| {
         let role = stepper.team().role(id);
         let failed = matches!(activation.phase, Phase::Failed(_));
         activation
@@ -221,7 +226,7 @@ fn at_fault(stepper: &Stepper) -> impl Iterator<Item = Slot> {
             .filter(|_| failed)
             .and_then(|work| slot(role, id, work))
     };
-    stepper.env().failed().filter_map(of)
+    stepper.env().failed().filter_map(slot_of)
 }
 
 /// When a slot was first used.

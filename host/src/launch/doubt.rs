@@ -145,7 +145,7 @@ fn read(words: &str, stepper: &Stepper) -> Result<Verdict, LaunchError> {
 /// Returns what the operator should know about recorded writes before the run continues. If records
 /// are discarded, that is reported when it happens.
 pub(super) fn recorded_writes(stepper: &Stepper, changed: &[Event]) -> Vec<String> {
-    let of = |(id, activation): (RoleId, &Activation)| {
+    let note_for = |(id, activation): (RoleId, &Activation)| {
         let role = stepper.team().role(id);
         let at = activation.work(role).and_then(|work| slot(role, id, work));
         let recorded = activation
@@ -164,5 +164,5 @@ pub(super) fn recorded_writes(stepper: &Stepper, changed: &[Event]) -> Vec<Strin
         let served = stepper.journal(activation) == Journal::Keep && changed.iter().any(replaced);
         served.then(|| format!("writes are recorded for {name}, and served if its new component makes them: {writes}"))
     };
-    stepper.env().activations().filter_map(of).collect()
+    stepper.env().activations().filter_map(note_for).collect()
 }

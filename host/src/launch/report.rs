@@ -72,11 +72,11 @@ fn through(
         team.stepper.at(beginning.env),
         chain(&beside.checkpoints, end),
     );
-    let there = |gathering: &Gathering| {
+    let is_reached = |gathering: &Gathering| {
         last.is_some() && gathering.stepper().env().checkpoint.as_ref() == last
     };
     for record in reader.all(beginning.from) {
-        if there(&gathering) {
+        if is_reached(&gathering) {
             break;
         }
         gathering.record(&record?).map_err(DriverError::from)?;

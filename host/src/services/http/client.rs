@@ -440,13 +440,13 @@ fn redirected<'a>(hop: &Hop<'a>, response: &reqwest::Response) -> Result<Option<
 }
 
 fn builder(resolver: &Arc<Resolver>) -> reqwest::ClientBuilder {
-    let noted = MapResponseLayer::new(|connection| {
+    let connection_observer = MapResponseLayer::new(|connection| {
         let _ = CONNECTED.try_with(|connected| connected.store(true, Ordering::Relaxed));
         connection
     });
     let builder = client::builder()
         .connect_timeout(CONNECT)
-        .connector_layer(noted);
+        .connector_layer(connection_observer);
     builder
         .no_proxy()
         .pool_max_idle_per_host(0)

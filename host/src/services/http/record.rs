@@ -295,7 +295,7 @@ mod tests {
 
     #[test]
     fn a_digest_is_the_same_in_every_lineage() {
-        let of = |run: &str| Request {
+        let request_of = |run: &str| Request {
             url: reqwest::Url::parse(&format!(
                 "http://a/{run}/0/A/1?key={}%2F0",
                 run.replace('@', "%40")
@@ -310,12 +310,12 @@ mod tests {
             ..request()
         };
         assert_eq!(
-            of("run-1@main.1").digest("run-1@main.1", "run-1"),
-            of("run-1").digest("run-1", "run-1")
+            request_of("run-1@main.1").digest("run-1@main.1", "run-1"),
+            request_of("run-1").digest("run-1", "run-1")
         );
         assert_ne!(
-            of("run-1@main.2").digest("run-1@main.1", "run-1"),
-            of("run-1").digest("run-1", "run-1")
+            request_of("run-1@main.2").digest("run-1@main.1", "run-1"),
+            request_of("run-1").digest("run-1", "run-1")
         );
     }
 }
