@@ -80,7 +80,6 @@ const RULES: &[Rule] = &[
             "host/src/scaffold",
             "host/src/cli/events_sink",
             "host/src/skills/files",
-            "host/src/trust/lock",
             "host/src/trust/mark",
             // Where the operator says.
             "host/src/cli/manual",

@@ -268,10 +268,14 @@ fn another_team_file_in_one_s_own_directory_is_not_recognized() {
     for log in ["store/team.db-wal", "store/team.db-shm"] {
         let _ = fs::remove_file(place.path(log));
     }
-    refused(
-        place.host(&["run", "--recover_path", "store"]),
-        &["touch other"],
-    );
+    let ended = place.host(&["run", "--recover_path", "store"]).expect(2);
+    for part in [
+        "was written by your own strata-host, but its saved team file was changed since",
+        "touch other",
+        "trust whoever changed the saved one, add `--trust`",
+    ] {
+        assert!(ended.stderr.contains(part), "`{part}`: {}", ended.stderr);
+    }
     place.write("store/team.json", text);
     place.host(&["run", "--recover_path", "store"]).expect(0);
     assert!(place.path("started").exists());
@@ -320,8 +324,7 @@ fn without_a_place_for_marks_that_is_said_and_trust_helps() {
         command.env_remove("XDG_STATE_HOME").env_remove("HOME");
         Process::spawn(command).end()
     };
-    let why =
-        "your own ones cannot be recognized: neither `XDG_STATE_HOME` nor `HOME` names a directory";
+    let why = "your own directories cannot be recognized: neither `XDG_STATE_HOME` nor `HOME` names a directory";
     refused(
         host(&["run", "--recover_path", "store"]),
         &["start the program", why],

@@ -54,7 +54,7 @@ use control::Control;
 pub use develop::{Develop, Developed, develop, saved_in};
 pub use doubt::{Doubt, doubts};
 pub use files::{SavedFiles, files};
-pub use foreign::{SavedTeamFile, Unrecognized};
+pub use foreign::{SavedTeamFile, Unrecognized, UnrecognizedReason};
 pub use fork::{Fork, Forked, Pending, fork};
 pub use inputs::{Conflict, GrantedTo, Inputs, OutputFile, WriteTime, made_from};
 pub use lock::{Written, lock};

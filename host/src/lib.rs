@@ -52,6 +52,7 @@ pub mod metrics;
 mod open;
 pub mod plugin;
 pub mod public_event;
+mod replace;
 pub mod replay;
 pub mod report;
 pub mod sandbox;

@@ -7,7 +7,7 @@ use strata_core::event::Status;
 use super::path_word;
 use super::terminal::{BAD, note, painted};
 use crate::driver::DriverError;
-use crate::launch::LaunchError;
+use crate::launch::{LaunchError, UnrecognizedReason};
 use crate::manifest::{Diagnostics, Paint, beside};
 use crate::skills::SkillError;
 use crate::store::{StoreError, of_file};
@@ -104,10 +104,13 @@ impl From<LaunchError> for Failure {
             LaunchError::Definition(diagnostics) => diagnostics.into(),
             LaunchError::Unrecognized(refused) => {
                 let path = path_word(&refused.path);
+                let trusted = match refused.why {
+                    UnrecognizedReason::OtherTeamFile => "whoever changed the saved one".to_owned(),
+                    _ => format!("whoever wrote `{}`", refused.path.display()),
+                };
                 Self::usage(format!(
                     "{refused}. Name a team file of your own: `strata-host run TEAM.toml --recover_path {path}`; or, if you \
-                     trust whoever wrote `{}`, add `--trust`",
-                    refused.path.display()
+                     trust {trusted}, add `--trust`"
                 ))
             }
             LaunchError::Unfit(_) => Self::unfit(error.to_string()),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::{LaunchError, Notice, define_again};
 use crate::manifest::{Definition, OutwardUse, Overrides};
 use crate::store::SavedDefinition;
-use crate::trust::mark;
+use crate::trust::mark::{self, Recognition};
 
 /// Which saved team files may be used without being named.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,23 +24,44 @@ pub enum SavedTeamFile {
 /// The error for a saved team file that is not used.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "`{}` is not known as written by your own strata-host ({}), so the team file that is saved in it is not used. \
-     It would:{}\nNothing of this was done",
-    path.display(), reason(why.as_deref()), lines(uses)
+    "{}, so the team file that is saved in it is not used. It would:{}\nNothing of this was done",
+    reason(path, why),
+    lines(uses)
 )]
 pub struct Unrecognized {
     /// The storage directory.
     pub path: PathBuf,
     /// Everything outside the storage directory that running the team would use.
     pub uses: Vec<OutwardUse>,
-    /// The reason why the directories of this user cannot be recognized at all, if so.
-    pub why: Option<String>,
+    /// Why it is not recognized.
+    pub why: UnrecognizedReason,
 }
 
-fn reason(why: Option<&str>) -> String {
+/// Why a saved team file is not recognized as this user's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UnrecognizedReason {
+    /// The storage directory is not known.
+    Unknown,
+    /// The storage directory is this user's own, but this user's host did not save this team file in it.
+    OtherTeamFile,
+    /// No directory can be recognized, for this reason.
+    NoMarks(String),
+}
+
+fn reason(path: &Path, why: &UnrecognizedReason) -> String {
+    let path = path.display();
+    let unknown = format!("`{path}` is not known as written by your own strata-host");
     match why {
-        None => "it was written by somebody else, or moved or copied since".to_owned(),
-        Some(why) => format!("your own ones cannot be recognized: {why}"),
+        UnrecognizedReason::Unknown => {
+            format!("{unknown} (somebody else wrote it, or it was moved or copied since)")
+        }
+        UnrecognizedReason::OtherTeamFile => format!(
+            "`{path}` was written by your own strata-host, but its saved team file was changed since, by you or by \
+             somebody else"
+        ),
+        UnrecognizedReason::NoMarks(why) => {
+            format!("{unknown} (your own directories cannot be recognized: {why})")
+        }
     }
 }
 
@@ -62,16 +83,20 @@ pub(super) fn define_saved(
     overrides: &Overrides,
     accepted: SavedTeamFile,
 ) -> Result<Definition, LaunchError> {
-    let marked = match accepted {
-        SavedTeamFile::Trusted => Ok(true),
-        SavedTeamFile::OwnOrHarmless => mark::is_marked(storage, saved),
+    let why = match accepted {
+        SavedTeamFile::Trusted => None,
+        SavedTeamFile::OwnOrHarmless => match mark::recognize(storage, saved) {
+            Ok(Recognition::Own) => None,
+            Ok(Recognition::OtherTeamFile) => Some(UnrecognizedReason::OtherTeamFile),
+            Ok(Recognition::Unknown) => Some(UnrecognizedReason::Unknown),
+            Err(error) => Some(UnrecognizedReason::NoMarks(error.to_string())),
+        },
     };
-    if !matches!(marked, Ok(true)) {
+    if let Some(why) = why {
         let mut alone = define_again(saved, Definition::parse_alone)?;
         alone.apply(overrides)?;
         let uses = alone.outward_uses(storage);
         if !uses.is_empty() {
-            let why = marked.err().map(|error| error.to_string());
             return Err(Box::new(Unrecognized {
                 path: storage.to_owned(),
                 uses,

@@ -12,6 +12,7 @@ use strata_core::id::{Digest, hex};
 
 use super::{Skill, SkillError};
 use crate::open;
+use crate::replace::{Replacement, replace, sync_directory};
 use crate::sha256::sha256;
 use crate::trust::signature::signature_of;
 
@@ -149,7 +150,7 @@ impl<'a> Change<'a> {
         let path = entry(self.shelf, name);
         match fs::remove_file(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-            removed => at(&path, removed.and_then(|()| sync(self.shelf))).map(|()| true),
+            removed => at(&path, removed.and_then(|()| sync_directory(self.shelf))).map(|()| true),
         }
     }
 
@@ -171,20 +172,11 @@ impl<'a> Change<'a> {
     /// Replaces a file atomically. A reader finds the old file or the new one, even after a power
     /// failure.
     fn put(&self, path: &Path, bytes: &[u8]) -> Result<(), SkillError> {
-        let dir = path.parent().unwrap_or(self.shelf);
-        let write = || {
-            let mut file = tempfile::NamedTempFile::new_in(dir)?;
-            file.write_all(bytes)?;
-            file.as_file().sync_all()?;
-            file.persist(path).map_err(|error| error.error)?;
-            sync(dir)
-        };
-        at(path, write())
+        at(
+            path,
+            replace(path, Replacement::Private, |new| new.write_all(bytes)),
+        )
     }
-}
-
-fn sync(dir: &Path) -> io::Result<()> {
-    File::open(dir)?.sync_all()
 }
 
 /// Adds the path to an I/O error.

@@ -7,9 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
-use std::fs::Permissions;
 use std::io::{self, Read, Write as _};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -17,6 +15,7 @@ use strata_core::id::Digest;
 
 use crate::build::script;
 use crate::open;
+use crate::replace::{Replacement, replace};
 
 /// The name of the lock file.
 const NAME: &str = "strata.lock";
@@ -193,16 +192,8 @@ impl Lock {
 
     /// Atomically replaces the file.
     pub fn write(&self) -> Result<(), LockError> {
-        // Unlike other temporary files, it may be readable for others. The umask still applies.
-        let readable = Permissions::from_mode(0o666);
-        let file = tempfile::Builder::new()
-            .permissions(readable)
-            .tempfile_in(self.base());
-        let written = file.and_then(|mut file| {
-            file.write_all(self.text().as_bytes())?;
-            file.as_file().sync_all()?;
-            file.persist(&self.path).map_err(|error| error.error)?;
-            Ok(())
+        let written = replace(&self.path, Replacement::Shared, |new| {
+            new.write_all(self.text().as_bytes())
         });
         written.map_err(|source| LockError::Io {
             path: self.path.clone(),

@@ -17,6 +17,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use strata_core::id::hex;
 
+use crate::replace::{Replacement, replace};
 use crate::sha256::Sha256;
 use crate::store::SavedDefinition;
 use crate::user;
@@ -107,9 +108,27 @@ impl Mark {
     }
 }
 
-/// Returns whether this user's host wrote a storage directory with this team file.
-pub(crate) fn is_marked(storage: &Path, definition: &SavedDefinition) -> Result<bool, MarkError> {
-    Ok(marked(storage)?.is_some_and(|mark| mark.definitions.contains(&digest(definition))))
+/// What is known of a storage directory and the team file that is saved in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Recognition {
+    /// This user's host wrote the directory with this team file.
+    Own,
+    /// This user's host wrote the directory, but with other team files only: this one was changed or put there since.
+    OtherTeamFile,
+    /// The directory is not known.
+    Unknown,
+}
+
+/// Looks up whether this user's host wrote a storage directory with this team file.
+pub(crate) fn recognize(
+    storage: &Path,
+    definition: &SavedDefinition,
+) -> Result<Recognition, MarkError> {
+    Ok(match marked(storage)? {
+        None => Recognition::Unknown,
+        Some(mark) if mark.definitions.contains(&digest(definition)) => Recognition::Own,
+        Some(_) => Recognition::OtherTeamFile,
+    })
 }
 
 /// Marks a storage directory as written with this team file.
@@ -143,17 +162,23 @@ pub(crate) fn carry(known: Known, to: &Path) {
 
 fn add(storage: &Path, definitions: impl IntoIterator<Item = String>) -> Result<(), MarkError> {
     let (file, now) = place(storage)?;
-    let shelf = file.parent().unwrap_or(&file);
-    user::make_private(shelf)
-        .map_err(|error| unusable(shelf, io::Error::other(error.to_string())))?;
-    forget_gone(shelf);
-    let mut mark = read(&file)?
-        .filter(|mark| mark.is_of_same(&now))
-        .unwrap_or(now);
+    let directory = file.parent().unwrap_or(&file);
+    user::make_private(directory)
+        .map_err(|error| unusable(directory, io::Error::other(error.to_string())))?;
+    let found = read(&file)?.filter(|mark| mark.is_of_same(&now));
+    let mut mark = found.clone().unwrap_or(now);
     for definition in definitions {
         mark.add(definition);
     }
-    write(&file, &mark).map_err(|source| unusable(&file, source))
+    // Each resume marks its directory; most often nothing is new.
+    if found.as_ref() == Some(&mark) {
+        return Ok(());
+    }
+    forget_gone(directory);
+    let written = serde_json::to_vec(&mark)
+        .map_err(io::Error::from)
+        .and_then(|bytes| replace(&file, Replacement::Private, |new| new.write_all(&bytes)));
+    written.map_err(|source| unusable(&file, source))
 }
 
 /// Returns the mark of a storage directory, if it is about this very directory.
@@ -174,12 +199,12 @@ fn place(storage: &Path) -> Result<(PathBuf, Mark), MarkError> {
         .finish());
     // Marks are distributed over subdirectories, because a whole subdirectory is scanned when a
     // mark is added.
-    let (shelf, name) = name.split_at(2);
-    let shelf = user::state()
+    let (part, name) = name.split_at(2);
+    let directory = user::state()
         .ok_or(MarkError::NoHome)?
         .join("strata-host/written")
-        .join(shelf);
-    Ok((shelf.join(name), Mark::of(path, &meta)))
+        .join(part);
+    Ok((directory.join(name), Mark::of(path, &meta)))
 }
 
 fn read(file: &Path) -> Result<Option<Mark>, MarkError> {
@@ -210,19 +235,9 @@ fn read(file: &Path) -> Result<Option<Mark>, MarkError> {
     Ok(serde_json::from_slice(&bytes).ok())
 }
 
-fn write(file: &Path, mark: &Mark) -> io::Result<()> {
-    let shelf = file.parent().unwrap_or(Path::new("."));
-    // Temporary files are private.
-    let mut new = tempfile::NamedTempFile::new_in(shelf)?;
-    new.write_all(&serde_json::to_vec(mark)?)?;
-    new.as_file().sync_all()?;
-    new.persist(file).map_err(|error| error.error)?;
-    fs::File::open(shelf)?.sync_all()
-}
-
 /// Removes marks of directories that have been missing for long. Errors are ignored.
-fn forget_gone(shelf: &Path) {
-    let Ok(entries) = fs::read_dir(shelf) else {
+fn forget_gone(directory: &Path) {
+    let Ok(entries) = fs::read_dir(directory) else {
         return;
     };
     for entry in entries.flatten() {

@@ -16,6 +16,7 @@ use strata_core::id::Digest;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
+use crate::replace::{Replacement, replace};
 use crate::user::{self, Unusable, is_private};
 
 mod health;
@@ -287,15 +288,11 @@ fn write(dir: &Path, key: &str, manifest: &[u8], code: &[u8]) -> io::Result<()> 
     for part in &body {
         sum.update(part);
     }
-    let mut file = tempfile::NamedTempFile::new_in(dir)?;
-    for part in body
-        .into_iter()
-        .chain([&sum.finalize().to_le_bytes(), [LAYOUT].as_slice(), MAGIC])
-    {
-        file.write_all(part)?;
-    }
-    file.persist(dir.join(key)).map_err(|e| e.error)?;
-    Ok(())
+    let sum = sum.finalize().to_le_bytes();
+    let mut parts = body.into_iter().chain([&sum, [LAYOUT].as_slice(), MAGIC]);
+    replace(&dir.join(key), Replacement::Cached, |new| {
+        parts.try_for_each(|part| new.write_all(part))
+    })
 }
 
 /// Removes the least recently used files until the rest is within the limit.
