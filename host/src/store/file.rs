@@ -3,9 +3,11 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+use rustix::fs::OFlags;
 
 use super::Fill;
 use super::directory::{BESIDE, DATABASE, TEAM_JSON};
@@ -133,6 +135,15 @@ pub(super) fn stamp(path: &Path) -> Option<String> {
     ))
 }
 
+/// Returns options to open a file of the directory, or to create one. A symbolic link is not followed, also not one that
+/// replaced the file after `require_files` looked at it, and nothing waits for a pipe.
+pub(super) fn options() -> OpenOptions {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let mut options = OpenOptions::new();
+    options.custom_flags(flags.bits() as i32);
+    options
+}
+
 /// Syncs the entries of a directory.
 pub(super) fn sync_directory(directory: &Path) -> Result<(), StoreError> {
     let sync = || File::open(directory)?.sync_all();
@@ -177,8 +188,13 @@ pub(super) fn require_files(directory: &Path) -> Result<(), StoreError> {
 
 /// Returns the content of a file, or `None` if it does not exist.
 pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
-    match std::fs::read(path) {
-        Ok(bytes) => Ok(Some(bytes)),
+    let mut bytes = Vec::new();
+    let read = options()
+        .read(true)
+        .open(path)
+        .and_then(|mut file| file.read_to_end(&mut bytes));
+    match read {
+        Ok(_) => Ok(Some(bytes)),
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
         Err(e) => Err(StoreError::io(path, "read", e)),
     }
@@ -187,8 +203,11 @@ pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
 /// Returns the content checksum of a file, or `None` if it does not exist.
 pub(super) fn sum_of(path: &Path) -> Result<Option<String>, StoreError> {
     let sum = || -> io::Result<String> {
-        let (mut file, mut sum, mut piece) =
-            (File::open(path)?, Sum::default(), vec![0; PIECE_BYTES]);
+        let (mut file, mut sum, mut piece) = (
+            options().read(true).open(path)?,
+            Sum::default(),
+            vec![0; PIECE_BYTES],
+        );
         loop {
             match file.read(&mut piece)? {
                 0 => return Ok(sum.finish()),

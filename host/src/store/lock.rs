@@ -4,7 +4,7 @@
 //! behind does not lock anything.
 
 use std::ffi::OsStr;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -51,7 +51,7 @@ impl Lock {
         let path = directory.join(LOCK_FILE);
         let (mut attempts, mut patience) = (0, Patience::default());
         while attempts < ATTEMPTS {
-            let open = OpenOptions::new()
+            let open = file::options()
                 .read(true)
                 .write(true)
                 .create(true)
@@ -98,7 +98,7 @@ impl Holder {
     pub(super) fn of(directory: &Path) -> Result<Self, StoreError> {
         file::require_files(directory)?;
         let path = directory.join(LOCK_FILE);
-        let mut file = match File::open(&path) {
+        let mut file = match file::options().read(true).open(&path) {
             Ok(file) => file,
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Self::Nobody),
             Err(e) => return Err(StoreError::io(&path, "open", e)),

@@ -9,13 +9,14 @@
 
 use std::cell::{Cell, OnceCell};
 use std::fs::File;
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use super::directory::{LOG, PROGRESS};
 use super::error::StoreError;
+use super::file;
 use super::reader::Reader;
 
 /// The first bytes of the file.
@@ -57,8 +58,10 @@ impl Progress {
     pub(super) fn read(directory: &Path) -> Result<Option<Self>, StoreError> {
         let path = directory.join(PROGRESS);
         let mut bytes = Vec::new();
-        let read =
-            File::open(&path).and_then(|file| file.take(LENGTH as u64 + 1).read_to_end(&mut bytes));
+        let read = file::options()
+            .read(true)
+            .open(&path)
+            .and_then(|file| file.take(LENGTH as u64 + 1).read_to_end(&mut bytes));
         match read {
             Ok(_) => Ok(Self::decode(&bytes)),
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
@@ -131,7 +134,12 @@ impl ProgressFile {
     /// Creates the file for a database without changes that will be created next.
     pub(super) fn create(directory: &Path) -> Result<(), StoreError> {
         let path = directory.join(PROGRESS);
-        std::fs::write(&path, Progress::new(0, 0).encode())
+        file::options()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(&path)
+            .and_then(|mut file| file.write_all(&Progress::new(0, 0).encode()))
             .map_err(|e| StoreError::io(&path, "create", e))
     }
 
@@ -156,7 +164,7 @@ impl ProgressFile {
     pub(super) fn begin(&self) -> Result<(), StoreError> {
         let path = self.directory.join(PROGRESS);
         let open = || {
-            let file = File::options()
+            let file = file::options()
                 .write(true)
                 .create(true)
                 .truncate(false)
@@ -251,7 +259,9 @@ impl Reader {
 /// Describes what is wrong with the log of an incomplete database.
 pub(super) fn log_state(directory: &Path) -> String {
     let mut header = Vec::new();
-    let read = File::open(directory.join(LOG))
+    let read = file::options()
+        .read(true)
+        .open(directory.join(LOG))
         .and_then(|file| file.take(HEADER as u64).read_to_end(&mut header));
     let what = match read {
         // SQLite creates an empty log when it looks for one.

@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::Path;
-use std::sync::OnceLock;
 
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, ErrorCode};
 
 use super::directory::JOURNAL;
 use super::error::StoreError;
+use super::file;
 
 /// Marks our databases among all SQLite files: "STRT".
 const APPLICATION_ID: i32 = 0x5354_5254;
@@ -154,7 +154,10 @@ pub(super) fn recognise(path: &Path) -> Result<(), StoreError> {
         what: what.into(),
     };
     let mut header = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(HEADER as u64).read_to_end(&mut header));
+    let read = file::options()
+        .read(true)
+        .open(path)
+        .and_then(|file| file.take(HEADER as u64).read_to_end(&mut header));
     read.map_err(|e| StoreError::io(path, "read", e))?;
     if header.is_empty() {
         return Err(StoreError::corrupt(path, "it is empty"));
@@ -174,7 +177,7 @@ fn refuse_named_file(journal: &Path) -> Result<(), StoreError> {
     const MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
     let mut end = Vec::new();
     let mut read = || {
-        let mut file = File::open(journal)?;
+        let mut file = file::options().read(true).open(journal)?;
         let length = file.seek(SeekFrom::End(0))?;
         file.seek(SeekFrom::Start(length.saturating_sub(MAGIC.len() as u64)))?;
         file.take(MAGIC.len() as u64).read_to_end(&mut end)
@@ -225,32 +228,40 @@ fn objects(conn: &Connection, limit: usize) -> rusqlite::Result<Objects> {
     rows.collect()
 }
 
-/// Returns the schemas of all versions.
-fn known() -> &'static rusqlite::Result<Vec<Objects>> {
-    static KNOWN: OnceLock<rusqlite::Result<Vec<Objects>>> = OnceLock::new();
-    KNOWN.get_or_init(|| {
-        let conn = Connection::open_in_memory()?;
-        let version = |migration: &&str| {
-            conn.execute_batch(migration)?;
-            objects(&conn, usize::MAX >> 1)
+/// The indexes that SQLite creates by itself, for keys and unique columns, and their tables.
+const AUTOMATIC_INDEXES: [(&str, &str); 2] = [
+    ("sqlite_autoindex_lineage_1", "lineage"),
+    ("sqlite_autoindex_blob_1", "blob"),
+];
+
+/// Returns the schema of a version. It is read from the text of the migrations, which only create tables: to let SQLite
+/// carry them out takes 0.3 ms, a tenth of the time in which a team is resumed. A test compares the two.
+fn known(version: usize) -> Objects {
+    const CREATE: &str = "CREATE TABLE ";
+    let mut objects: Objects = AUTOMATIC_INDEXES
+        .iter()
+        .map(|&(name, table)| (("index".into(), name.into()), (table.into(), None)))
+        .collect();
+    let statements = MIGRATIONS
+        .iter()
+        .take(version)
+        .flat_map(|migration| migration.split(';'));
+    for statement in statements {
+        let Some(at) = statement.find(CREATE) else {
+            continue;
         };
-        MIGRATIONS.iter().map(version).collect()
-    })
+        let sql = &statement[at..];
+        let name = sql[CREATE.len()..].split(' ').next().unwrap_or_default();
+        let statement = (name.to_owned(), Some(sql.to_owned()));
+        objects.insert(("table".into(), name.to_owned()), statement);
+    }
+    objects
 }
 
 /// Fails unless the schema is exactly that of a version. Nothing else may be read before: views and
 /// triggers are statements of whoever made the file.
 pub(super) fn check(conn: &mut Connection, version: usize, path: &Path) -> Result<(), StoreError> {
-    let known = match known() {
-        Ok(known) => &known[version - 1],
-        Err(error) => {
-            return Err(StoreError::Io {
-                path: path.into(),
-                action: "check",
-                source: std::io::Error::other(error),
-            });
-        }
-    };
+    let known = known(version);
     let found = objects(conn, known.len() + 1).map_err(|e| unreadable(path, e))?;
     // The greatest unknown object is reported, so views and triggers come first: they are what
     // matters.
@@ -268,7 +279,7 @@ pub(super) fn check(conn: &mut Connection, version: usize, path: &Path) -> Resul
             what,
         });
     }
-    for (object @ (kind, name), expected) in known {
+    for (object @ (kind, name), expected) in &known {
         match found.get(object) {
             None => {
                 return Err(StoreError::corrupt(

@@ -5,7 +5,6 @@
 //! copy sockets, but among the user's own temporary files. The lock file contains its path.
 
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::FileTypeExt;
@@ -46,12 +45,7 @@ impl Socket {
         let lock = directory.join(LOCK_FILE);
         let mut line = path.as_os_str().as_bytes().to_vec();
         line.push(b'\n');
-        let note = || {
-            OpenOptions::new()
-                .append(true)
-                .open(&lock)?
-                .write_all(&line)
-        };
+        let note = || file::options().append(true).open(&lock)?.write_all(&line);
         note().map_err(|e| StoreError::io(&lock, "write", e))?;
         Ok(socket)
     }
@@ -75,7 +69,9 @@ impl Directory {
     /// of theirs. So only sockets that a host of this user has made are connected to.
     pub fn connect(&self) -> Option<UnixStream> {
         let mut text = Vec::new();
-        File::open(self.path().join(LOCK_FILE))
+        file::options()
+            .read(true)
+            .open(self.path().join(LOCK_FILE))
             .ok()?
             .take(MAX_LOCK_BYTES as u64)
             .read_to_end(&mut text)

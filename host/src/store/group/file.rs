@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 
 use crate::store::codec;
 use crate::store::error::StoreError;
+use crate::store::file;
 
 /// The prefix of a link's name. The team's number follows, in hexadecimal digits.
 const LINK: &str = "team.shared-log-";
@@ -176,7 +177,9 @@ pub(in crate::store) fn links(directory: &Path) -> Result<Vec<Link>, StoreError>
 /// Whether a file begins like a log, or with zeros.
 fn is_log(path: &Path) -> io::Result<bool> {
     let mut start = Vec::new();
-    File::open(path)?
+    file::options()
+        .read(true)
+        .open(path)?
         .take(MAGIC.len() as u64)
         .read_to_end(&mut start)?;
     Ok(start == MAGIC || start.iter().all(|byte| *byte == 0))
@@ -205,7 +208,7 @@ impl Link {
     /// Returns the entries of the team, oldest first.
     pub(in crate::store) fn entries(&self) -> Result<Vec<Vec<u8>>, StoreError> {
         let read = || {
-            let file = File::open(&self.path)?;
+            let file = file::options().read(true).open(&self.path)?;
             Ok([read_half(&file, 0)?, read_half(&file, 1)?])
         };
         let mut halves = read().map_err(|e| StoreError::io(&self.path, "read", e))?;

@@ -2,6 +2,7 @@
 
 use rusqlite::Connection;
 
+use super::{MIGRATIONS, known, objects};
 use crate::store::damage::saved;
 use crate::store::{Directory, Reader, StoreError};
 
@@ -152,4 +153,14 @@ fn a_journal_that_names_a_file_is_refused_and_that_file_stays() {
         );
     }
     assert_eq!(std::fs::read_to_string(file).unwrap(), "text");
+}
+
+#[test]
+fn the_schema_of_each_version_is_what_sqlite_makes_of_the_migrations() {
+    let conn = Connection::open_in_memory().unwrap();
+    for (version, migration) in MIGRATIONS.iter().enumerate() {
+        conn.execute_batch(migration).unwrap();
+        let made = objects(&conn, 1_000).unwrap();
+        assert_eq!(known(version + 1), made, "version {}", version + 1);
+    }
 }

@@ -131,7 +131,13 @@ impl SqliteStore {
         if let Err(error) = self.progress.sync() {
             tracing::debug!("how far the database got is not synced: {error}");
         }
-        move_log(&self.reader.conn, Move::Passive).map(drop)
+        // What a process that reads an earlier state holds back stays in the log, which is read with the database. It is
+        // moved behind the next row or when the database is closed, so nothing has to be done about it here.
+        let is_whole = move_log(&self.reader.conn, Move::Passive)?;
+        if !is_whole {
+            tracing::debug!("a part of the log stays in it: another process reads it");
+        }
+        Ok(())
     }
 }
 

@@ -31,7 +31,7 @@ pub(super) struct Log {
 impl Log {
     /// Opens a log that is moved into the database once it has `pages` pages.
     pub(super) fn open(path: &Path, pages: u32) -> io::Result<Self> {
-        let file = File::options().write(true).open(path)?;
+        let file = crate::store::file::options().write(true).open(path)?;
         let bytes = length(&file)?;
         let longest_bytes = (u64::from(pages) + BEFORE_ROW_PAGES) * FRAME_BYTES;
         Ok(Self {
