@@ -56,6 +56,27 @@ fn names_that_are_nearly_right_are_asked_about() {
 }
 
 #[test]
+fn a_command_that_is_nearly_right_is_asked_about() {
+    let place = Place::empty();
+    for (words, meant) in [
+        (&["rnu", "team.toml"][..], "run"),
+        (&["-v", "rnu"], "run"),
+        (&["help", "rnu"], "run"),
+        (&["inspct", "store"], "inspect"),
+        (&["skill", "lsit"], "list"),
+        (&["run", "--evnets", "x"], "--events"),
+        (&["run", "--calls", "rause"], "reuse"),
+    ] {
+        let refused = place.host(words).expect(2).stderr;
+        let tip = refused.lines().find(|line| line.contains("tip: a similar"));
+        assert!(
+            tip.is_some_and(|tip| tip.contains(&format!("'{meant}'"))),
+            "{words:?}: {refused}"
+        );
+    }
+}
+
+#[test]
 fn warnings_are_refused_where_that_is_asked_for() {
     let place = Place::with(TEAM);
     place

@@ -191,12 +191,24 @@ fn links_to_files_elsewhere_are_neither_followed_nor_replaced() {
 #[test]
 fn a_team_json_that_is_none_is_named_with_what_is_wrong() {
     let cases = [
-        ("{\"a\": 1}", RESUME, "does not hold the team file"),
+        ("{\"a\": 1}", RESUME, "`/env` is missing"),
         ("{\"a\": 1}", RESUME_WITH_TEAM, "`/env` is missing"),
         ("{\"env\": {", RESUME, "line 1 column 9"),
         ("{\"env\": {", RESUME_WITH_TEAM, "not a JSON document"),
         ("", RESUME, "not a JSON document"),
-        ("[]", RESUME_WITH_TEAM, "holds no saved team"),
+        (
+            "[]",
+            RESUME_WITH_TEAM,
+            "holds no saved team: it is a list, where a saved team is an object",
+        ),
+        ("null", RESUME, "it is `null`, where"),
+        ("null", &["inspect", "store"], "it is `null`, where"),
+        ("[]", &["inspect", "store"], "it is a list, where"),
+        ("3", &["inspect", "store"], "it is a number, where"),
+        ("{}", &["inspect", "store"], "`/env` is missing"),
+        ("3", &["checkpoints", "store"], "it is a number, where"),
+        ("3", &["report", "store"], "it is a number, where"),
+        ("3", SEND, "it is a number, where"),
         (
             "{\"env\":{\"roles\":{}},\"strata\":{\"schema\":\"strata.state/99\"}}",
             RESUME_WITH_TEAM,
@@ -516,8 +528,33 @@ fn a_path_on_which_nothing_can_be_is_a_mistake_of_the_command_line() {
     let place = Place::with(FAILS);
     place.write("file", "mine");
     std::os::unix::fs::symlink("loop", place.path("loop")).unwrap();
+    std::os::unix::fs::symlink("nowhere", place.path("dangling")).unwrap();
+    let in_the_way = [
+        ("file", "it is a file"),
+        ("file/store", "`file` is a file"),
+        ("file/a/b", "`file` is a file"),
+        ("dangling", "it is a link that leads nowhere"),
+    ];
+    place.host(&["run", "team.toml", "--storage", "there"]);
+    for (storage, what) in in_the_way {
+        for args in [
+            &["run", "team.toml", "--storage", storage][..],
+            &["dev", "team.toml", "--until-done", "--storage", storage],
+            &["fork", "there", "--at", "main-0", "--to", storage],
+            &["doctor", "--storage", storage],
+        ] {
+            let ended = place.host(args);
+            let said = format!("{}{}", ended.stdout, ended.stderr);
+            let expected = format!("{what}, where a directory has to be; name another directory");
+            assert!(
+                ended.code != Some(0) && said.contains(&expected),
+                "{args:?}: {said}"
+            );
+        }
+    }
+    assert_eq!(place.read("file"), b"mine");
     let long = "x".repeat(300);
-    for storage in ["file/store", "loop", &long] {
+    for storage in ["file", "file/store", "dangling", "loop", &long] {
         let run = place
             .host(&["run", "team.toml", "--storage", storage])
             .expect(2);

@@ -15,7 +15,7 @@ use crate::interface::own;
 use crate::sandbox::{Allocation, WasmSandbox, format_bytes};
 use crate::shell::path_word;
 use crate::skills::Shelf;
-use crate::store::measure_sync;
+use crate::store::{Directory, measure_sync};
 
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -189,6 +189,10 @@ fn shelf() -> Finding {
 }
 
 fn disk(storage: &Path) -> Finding {
+    if let Some(error) = Directory::new(storage).obstacle() {
+        let advice = "choose another directory with `--storage`";
+        return Finding::bad("disk", error.to_string(), advice);
+    }
     let dir = nearest(storage);
     match measure_sync(&dir) {
         Ok(time) => {

@@ -7,6 +7,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches};
 
 use super::args::Cli;
+use crate::suggest::closest;
 
 /// The exit codes of commands that run teams.
 const OF_RUNS: &str = "Exit codes:
@@ -86,11 +87,35 @@ fn quoted(mut error: clap::Error) -> clap::Error {
     error
 }
 
+/// Says which command was most likely meant, where clap finds none: it does not count letters that changed places.
+fn with_similar_command(mut error: clap::Error, command: &clap::Command) -> clap::Error {
+    if error.kind() != ErrorKind::InvalidSubcommand
+        || error.get(ContextKind::SuggestedSubcommand).is_some()
+    {
+        return error;
+    }
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
+        return error;
+    };
+    // A word that the program itself does not know is one of its commands, any other one belongs to a command.
+    let first = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
+    let above = first
+        .filter(|first| first != word && first != "help")
+        .and_then(|first| command.find_subcommand(first))
+        .unwrap_or(command);
+    let names = above.get_subcommands().map(clap::Command::get_name);
+    if let Some(meant) = closest(word, names.chain(["help"])) {
+        let meant = ContextValue::Strings(vec![meant.to_owned()]);
+        error.insert(ContextKind::SuggestedSubcommand, meant);
+    }
+    error
+}
+
 /// Parses the arguments of the process.
 pub(super) fn parse() -> Result<Cli, clap::Error> {
     let mut command = command();
     let matches = command
         .try_get_matches_from_mut(std::env::args_os())
-        .map_err(quoted)?;
+        .map_err(|error| with_similar_command(quoted(error), &command))?;
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }

@@ -8,7 +8,7 @@ use strata_core::request::Request;
 use tokio::task::JoinHandle;
 
 use super::plain::{one_line, plain};
-use super::requests::{asker, terms};
+use super::requests::{asker, other_terms};
 use super::{Failure, note, terminal, warn};
 use crate::driver::clock::now_ms;
 use crate::driver::{Given, ReplyError, Stop};
@@ -173,8 +173,33 @@ fn show(asker: &str, request: &Request) {
     for (number, choice) in request.choices.iter().enumerate() {
         note(format_args!("  {}) {}", number + 1, one_line(choice)));
     }
-    for line in terms(request) {
+    for line in how_to_choose(request)
+        .into_iter()
+        .chain(other_terms(request))
+    {
         note(format_args!("  ({line})"));
+    }
+}
+
+/// Says how to choose at the prompt, where there are choices. If a choice is the number that is shown beside another
+/// one, it says that only the shown number counts.
+fn how_to_choose(request: &Request) -> Option<String> {
+    let count = request.choices.len();
+    let is_number_of_another = |(at, choice): (usize, &String)| {
+        choice
+            .trim()
+            .parse::<usize>()
+            .is_ok_and(|number| number != at + 1 && (1..=count).contains(&number))
+    };
+    if count == 0 {
+        None
+    } else if request.choices.iter().enumerate().any(is_number_of_another) {
+        Some(format!(
+            "type the number before the `)`, 1 to {count}: it always selects the choice behind it, also where another \
+             choice is that number"
+        ))
+    } else {
+        Some("type the number of a choice, or the choice itself".into())
     }
 }
 
@@ -220,9 +245,8 @@ fn chosen<'a>(request: &'a Request, line: &str) -> (String, Option<&'a str>) {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_number_that_is_shown_selects_the_choice_beside_it() {
-        let request = |choices: &[&str]| Request {
+    fn request(choices: &[&str]) -> Request {
+        Request {
             id: RequestId::from("ask-0-0-0-0"),
             question: "which?".into(),
             schema: None,
@@ -230,7 +254,11 @@ mod tests {
             default: None,
             expires_ms: None,
             call: String::new(),
-        };
+        }
+    }
+
+    #[test]
+    fn a_number_that_is_shown_selects_the_choice_beside_it() {
         let check = |choices: &[&str], line: &str, expected: &str| {
             let request = request(choices);
             assert_eq!(chosen(&request, line).0, expected, "{line} of {choices:?}");
@@ -244,5 +272,22 @@ mod tests {
         // 20 is not the number of a choice, so it is the choice itself.
         check(&["10", "20"], "20", "20");
         check(&[], "1", "1");
+    }
+
+    #[test]
+    fn what_is_said_about_choosing_leaves_no_doubt_what_a_number_selects() {
+        let check = |choices: &[&str], expected: Option<&str>| {
+            let said = how_to_choose(&request(choices));
+            assert_eq!(said.is_some(), expected.is_some(), "{choices:?}");
+            let said = said.unwrap_or_default();
+            assert!(said.contains(expected.unwrap_or_default()), "{said}");
+        };
+        let (either, number_only) = ("or the choice itself", "1 to 3: it always selects");
+        check(&["yes", "no"], Some(either));
+        check(&["1", "2", "3"], Some(either));
+        check(&["10", "20"], Some(either));
+        check(&["3", "1", "2"], Some(number_only));
+        check(&["2", "yes", "no"], Some(number_only));
+        check(&[], None);
     }
 }

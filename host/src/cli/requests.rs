@@ -56,6 +56,13 @@ pub(super) fn terms(request: &Request) -> Vec<String> {
             .collect();
         lines.push(format!("one of {}", choices.join(", ")));
     }
+    lines.extend(other_terms(request));
+    lines
+}
+
+/// The same without the choices.
+pub(super) fn other_terms(request: &Request) -> Vec<String> {
+    let mut lines = Vec::new();
     if let Some(schema) = &request.schema {
         lines.push(format!(
             "JSON matching {}",

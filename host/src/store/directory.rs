@@ -129,7 +129,7 @@ impl Directory {
     pub fn locate(path: &Path) -> Result<Self, StoreError> {
         let meta = match std::fs::metadata(path) {
             Ok(meta) => meta,
-            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Err(e) if e.kind() == ErrorKind::NotFound => {
                 return Err(StoreError::Absent { path: path.into() });
             }
             Err(e) => return Err(StoreError::io(path, "open", e)),
@@ -148,6 +148,11 @@ impl Directory {
             path: path.into(),
             what: "it is a file of another name than `team.json`".into(),
         })
+    }
+
+    /// Returns why it cannot be created if something else is where it has to be, at its path or above.
+    pub fn obstacle(&self) -> Option<StoreError> {
+        StoreError::no_directory(&self.path, "create")
     }
 
     /// Returns its path.
@@ -369,7 +374,7 @@ impl Directory {
 
     /// Creates the directory if necessary, and locks it. Fails if it contains a team.
     fn take_empty(&self) -> Result<Lock, StoreError> {
-        std::fs::create_dir_all(&self.path).map_err(|e| StoreError::io(&self.path, "create", e))?;
+        std::fs::create_dir_all(&self.path).map_err(|e| StoreError::creating(&self.path, e))?;
         let lock = Lock::take(&self.path)?;
         match self.content()? {
             Content::TeamJson | Content::Database => Err(StoreError::Occupied {
@@ -392,7 +397,7 @@ impl Directory {
     /// Locks the directory for a fresh run. A finished team is moved aside; an unfinished one only
     /// if `replace` says so.
     pub fn vacate(&self, replace: Replace) -> Result<Vacant, StoreError> {
-        std::fs::create_dir_all(&self.path).map_err(|e| StoreError::io(&self.path, "create", e))?;
+        std::fs::create_dir_all(&self.path).map_err(|e| StoreError::creating(&self.path, e))?;
         let mut lock = Lock::take(&self.path)?;
         if replace == Replace::Never
             && self.content()? == Content::Database

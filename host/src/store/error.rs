@@ -119,6 +119,22 @@ pub enum StoreError {
         /// The directory.
         path: PathBuf,
     },
+    /// Something else is where a directory has to be, at the path or above it.
+    #[error(
+        "cannot {action} `{}`: {} {what}, where a directory has to be; name another directory, or move it away",
+        path.display(),
+        if path == found { "it is".into() } else { format!("`{}` is", found.display()) }
+    )]
+    NotDirectory {
+        /// The path.
+        path: PathBuf,
+        /// What was attempted.
+        action: &'static str,
+        /// Where something else is.
+        found: PathBuf,
+        /// What is there.
+        what: &'static str,
+    },
     /// No checkpoint has this name.
     #[error("there is no checkpoint `{id}`{}", other_checkpoints(id, known))]
     NoCheckpoint {
@@ -202,8 +218,10 @@ impl StoreError {
     /// nowhere, or is too long.
     pub fn is_of_path(&self) -> bool {
         use rustix::io::Errno;
-        let Self::Io { source, .. } = self else {
-            return false;
+        let source = match self {
+            Self::NotDirectory { .. } => return true,
+            Self::Io { source, .. } => source,
+            _ => return false,
         };
         let wrong = [Errno::NOTDIR, Errno::EXIST, Errno::LOOP, Errno::NAMETOOLONG];
         wrong
@@ -230,12 +248,39 @@ impl StoreError {
                     inodes,
                 }
             }
+            io::ErrorKind::NotADirectory if let Some(error) = Self::no_directory(&path, action) => {
+                error
+            }
             _ => Self::Io {
                 path,
                 action,
                 source,
             },
         }
+    }
+
+    /// What an error means that the file system gave when a directory was to be created, with those above it.
+    pub(super) fn creating(directory: &Path, source: io::Error) -> Self {
+        Self::no_directory(directory, "create")
+            .unwrap_or_else(|| Self::io(directory, "create", source))
+    }
+
+    /// Returns the error that something is not a directory, at a path or above it, if there is such a thing.
+    pub(super) fn no_directory(path: &Path, action: &'static str) -> Option<Self> {
+        let is_there = |place: &&Path| place.symlink_metadata().is_ok();
+        let found = path.ancestors().find(is_there)?;
+        let what = match found.metadata() {
+            Ok(meta) if meta.is_dir() => return None,
+            Ok(meta) if meta.is_file() => "a file",
+            Ok(_) => "a pipe or a device",
+            Err(_) => "a link that leads nowhere",
+        };
+        Some(Self::NotDirectory {
+            path: path.to_path_buf(),
+            action,
+            found: found.to_owned(),
+            what,
+        })
     }
 
     /// What an error of SQLite means.

@@ -114,9 +114,9 @@ fn named(pointer: &str) -> String {
     }
 }
 
-/// The team file that a `team.json` carries, if it does.
+/// The team file that a `team.json` carries, if it does. Fails if the file holds no saved team.
 pub fn saved_definition(bytes: &[u8]) -> Result<Option<SavedDefinition>, ImportError> {
-    let file = parse::parse(bytes)?;
+    let file = parse::parse_saved(bytes)?;
     let text = |name: &str| {
         file.pointer("/strata/definition")?
             .get(name)?
@@ -133,6 +133,9 @@ pub fn saved_definition(bytes: &[u8]) -> Result<Option<SavedDefinition>, ImportE
         .collect();
     let definition = || Some((text("name")?, text("base")?, text("text")?));
     let written = definition().filter(|(_, _, text)| !text.is_empty());
+    if written.is_none() && file.get("env").is_none() {
+        return Err(ImportError::NoTeam("`/env` is missing"));
+    }
     Ok(written.map(|(name, base, text)| SavedDefinition {
         name,
         base: base.into(),

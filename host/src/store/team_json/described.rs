@@ -12,7 +12,7 @@ const MOST: usize = u16::MAX as usize;
 
 /// Returns the team that a file of another program describes. Fails if it holds none.
 pub fn described_team(bytes: &[u8]) -> Result<Team, ImportError> {
-    let document = parse::parse(bytes)?;
+    let document = parse::parse_saved(bytes)?;
     let whole = Place::root(&document);
     let env = whole
         .get_object("env")?

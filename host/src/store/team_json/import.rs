@@ -93,11 +93,8 @@ pub fn import(team: &Team, bytes: &[u8]) -> Result<Environment, ImportError> {
 
 /// Does the same, and returns what the operator should know about the file.
 pub fn import_with_warnings(team: &Team, bytes: &[u8]) -> Result<Imported, ImportError> {
-    let document = parse::parse(bytes)?;
+    let document = parse::parse_saved(bytes)?;
     let whole = Place::root(&document);
-    if !document.is_object() {
-        return Err(ImportError::NoTeam("it is not an object"));
-    }
     let strata = whole.get_object("strata")?;
     check_version(strata.as_ref())?;
     let env = whole

@@ -23,6 +23,20 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Value, ImportError> {
     parse_with(bytes, NonFinite::Null)
 }
 
+/// Parses a file in which a team is saved: an object. Fails if it holds anything else.
+pub(super) fn parse_saved(bytes: &[u8]) -> Result<Value, ImportError> {
+    let document = parse(bytes)?;
+    let what = match &document {
+        Value::Object(_) => return Ok(document),
+        Value::Null => "it is `null`, where a saved team is an object",
+        Value::Bool(_) => "it is `true` or `false`, where a saved team is an object",
+        Value::Number(_) => "it is a number, where a saved team is an object",
+        Value::String(_) => "it is a string, where a saved team is an object",
+        Value::Array(_) => "it is a list, where a saved team is an object",
+    };
+    Err(ImportError::NoTeam(what))
+}
+
 /// Parses a message from outside in the same way, but refuses numbers that JSON does not have.
 pub(super) fn parse_letter(text: &str) -> Result<Value, ImportError> {
     parse_with(text.as_bytes(), NonFinite::Refused)

@@ -439,7 +439,17 @@ fn what_cannot_be_read_is_named() {
     whole("", "EOF");
     whole("{ not json", "line 1 column 3");
     whole(&"[".repeat(200_000), "recursion limit exceeded");
-    whole("null", "holds no saved team: it is not an object");
+    for (document, found) in [
+        ("null", "`null`"),
+        ("[]", "a list"),
+        ("3", "a number"),
+        ("\"x\"", "a string"),
+        ("true", "`true` or `false`"),
+    ] {
+        let expected =
+            format!("holds no saved team: it is {found}, where a saved team is an object");
+        whole(document, &expected);
+    }
     whole("{}", "`/env` is missing");
     whole("{\"env\": {}}", "`/env/roles` is missing");
     whole(
