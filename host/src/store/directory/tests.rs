@@ -38,7 +38,7 @@ fn paths_that_hold_no_team_are_refused_and_nothing_is_created() {
     refused("cut", "cut/old-2");
     refused("other", "holds neither `team.db` nor `team.json`");
     refused("other/notes.txt", "another name than `team.json`");
-    refused("other/notes.txt/team.json", "nothing is there");
+    refused("other/notes.txt/team.json", "other/notes.txt` is a file");
     assert!(!path("missing").exists());
     assert_eq!(std::fs::read_dir(path("empty")).unwrap().count(), 0);
     let (_temp, directory, ..) = saved(10);
