@@ -64,7 +64,7 @@ use crate::children;
 use crate::excerpt::excerpt;
 use crate::manifest::Paint;
 use crate::shell::{path_word, word as shell_word};
-use crate::telemetry::Exporting;
+use crate::telemetry::SpanExport;
 use crate::tidy::tidy;
 
 /// Runs the command given by the arguments of the process, and returns its exit code.
@@ -164,7 +164,7 @@ fn ending(done: Result<u8, Failure>) -> ExitCode {
     }
 }
 
-fn init_log(verbose: u8) -> Exporting {
+fn init_log(verbose: u8) -> SpanExport {
     // Spans are for collectors; on stderr, lines suffice.
     let default =
         ["warn", "strata_host=debug,info,strata=off", "trace"][usize::from(verbose.min(2))];
@@ -174,9 +174,9 @@ fn init_log(verbose: u8) -> Exporting {
         .with_writer(|| Stream::Log)
         .with_ansi(ansi)
         .with_filter(filter);
-    let exporting = Exporting::begin().unwrap_or_else(|why| {
+    let exporting = SpanExport::start().unwrap_or_else(|why| {
         warn(why);
-        Exporting::default()
+        SpanExport::default()
     });
     tracing_subscriber::registry()
         .with(log)

@@ -6,15 +6,15 @@
 #[cfg(feature = "telemetry")]
 mod client;
 #[cfg(not(feature = "telemetry"))]
-mod nowhere;
+mod disabled;
 #[cfg(feature = "telemetry")]
 mod otlp;
 
 #[cfg(not(feature = "telemetry"))]
-use nowhere as otlp;
+use disabled as otlp;
 
-pub use otlp::Exporting;
-pub(crate) use otlp::of_run;
+pub use otlp::SpanExport;
+pub(crate) use otlp::run_span;
 
 /// The target of all spans of runs.
 pub const SPANS: &str = "strata";

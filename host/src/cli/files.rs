@@ -32,65 +32,80 @@ pub(super) fn files(args: &FilesArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
+/// A file or directory that an action wrote or removed.
+struct FileRow<'a> {
+    path: &'a str,
+    content: &'a Content,
+    /// `ROLE.ACTION`.
+    written_by: String,
+    /// The step that committed it; `None` if its activation is still open.
+    step: Option<u64>,
+}
+
 /// Returns a line for each file that actions wrote or removed: first those of committed steps, then
 /// those of open activations.
 pub(super) fn listing(stepper: &Stepper) -> impl Iterator<Item = String> {
-    let line = move |(path, content, by, step): Row<'_>| {
-        let what = match content {
+    let line = |row: FileRow<'_>| {
+        let what = match row.content {
             Content::Absent => "removed".into(),
             Content::Directory => "directory".into(),
             Content::File { bytes, .. } => format!("{bytes} bytes"),
         };
-        let step = step.map_or_else(
-            || "in the open step".to_owned(),
-            |step| format!("in step {step}"),
-        );
-        format!("  {path:<32} {what:>12}  by {by} {step}")
+        let step = match row.step {
+            Some(step) => format!("in step {step}"),
+            None => "in the open step".to_owned(),
+        };
+        format!(
+            "  {:<32} {what:>12}  by {} {step}",
+            row.path, row.written_by
+        )
     };
     rows(stepper).into_iter().map(line)
 }
 
-/// A path, its content, the action that wrote it, and the step that committed it.
-type Row<'a> = (&'a str, &'a Content, String, Option<u64>);
-
-fn rows(stepper: &Stepper) -> Vec<Row<'_>> {
+fn rows(stepper: &Stepper) -> Vec<FileRow<'_>> {
     let env = stepper.env();
-    let by = |role: RoleId, work: Work| {
+    let action = |role: RoleId, work: Work| {
         let role = stepper.team().role(role);
         format!("{}.{}", role.name, action_name(role, work))
     };
-    let kept = env.files.kept.iter();
-    let mut rows: Vec<Row<'_>> = kept
-        .map(|(path, kept)| {
-            (
-                path.as_str(),
-                &kept.content,
-                by(kept.role, kept.work),
-                Some(kept.step),
-            )
-        })
-        .collect();
+    let mut rows = Vec::new();
+    for (path, kept) in &env.files.kept {
+        rows.push(FileRow {
+            path,
+            content: &kept.content,
+            written_by: action(kept.role, kept.work),
+            step: Some(kept.step),
+        });
+    }
     for (id, _) in env.activations() {
-        let open = env.open_changes(id);
-        rows.extend(
-            open.map(|(work, change)| (change.path.as_str(), &change.after, by(id, work), None)),
-        );
+        for (work, change) in env.open_changes(id) {
+            rows.push(FileRow {
+                path: &change.path,
+                content: &change.after,
+                written_by: action(id, work),
+                step: None,
+            });
+        }
     }
     rows
 }
 
 fn json(stepper: &Stepper) -> serde_json::Value {
-    let row = |(path, content, by, step): Row<'_>| {
-        let (digest, bytes) = match content {
+    let json = |row: FileRow<'_>| {
+        let (digest, bytes) = match row.content {
             Content::File { digest, bytes } => (Some(&digest.0), Some(*bytes)),
             Content::Absent | Content::Directory => (None, None),
         };
-        let kind = match content {
+        let kind = match row.content {
             Content::Absent => "removed",
             Content::Directory => "directory",
             Content::File { .. } => "file",
         };
-        serde_json::json!({ "path": path, "kind": kind, "bytes": bytes, "digest": digest, "by": by, "step": step })
+        serde_json::json!({
+            "path": row.path, "kind": kind, "bytes": bytes, "digest": digest, "by": row.written_by,
+            "step": row.step,
+        })
     };
-    rows(stepper).into_iter().map(row).collect()
+    rows(stepper).into_iter().map(json).collect()
 }

@@ -16,7 +16,7 @@ use tracing::{Instrument, Span, info_span};
 
 use crate::gateway::START;
 use crate::public_event::action_name;
-use crate::telemetry::{SPANS, of_run};
+use crate::telemetry::{SPANS, run_span};
 
 /// The open spans.
 #[derive(Default)]
@@ -103,7 +103,7 @@ impl Spans {
 
     fn begin(&mut self, run: &RunId, stepper: &Stepper) {
         let (team, env) = (stepper.team(), stepper.env());
-        let span = of_run(run, || {
+        let span = run_span(run, || {
             info_span!(
                 target: SPANS, parent: None, "run", run = run.0, team = team.name, lineage = env.lineage.name,
                 status = Empty, spent_dollars = Empty, otel.status_code = Empty

@@ -159,7 +159,7 @@ impl<T> Kept<T> {
     }
 
     /// Converts each entry.
-    pub(super) fn map<U>(self, other: impl Fn(T) -> U) -> Kept<U> {
+    pub(super) fn map<U>(self, convert: impl Fn(T) -> U) -> Kept<U> {
         let Self {
             first,
             newest,
@@ -167,8 +167,8 @@ impl<T> Kept<T> {
             most,
         } = self;
         let (first, newest) = (
-            first.into_iter().map(&other).collect(),
-            newest.into_iter().map(&other).collect(),
+            first.into_iter().map(&convert).collect(),
+            newest.into_iter().map(&convert).collect(),
         );
         Kept {
             first,
@@ -197,9 +197,9 @@ mod tests {
 
     #[test]
     fn texts_are_cut_where_they_are_too_long_and_where_there_is_no_room() {
-        let check = |room: usize, text: &str, most: usize, shown: &str, cut: usize| {
+        let check = |bytes: usize, text: &str, most: usize, shown: &str, cut: usize| {
             let mut fitted = Text::of(text, most);
-            Room::of(room).fit(&mut fitted);
+            Room::of(bytes).fit(&mut fitted);
             assert_eq!(
                 fitted,
                 Text {
@@ -222,13 +222,13 @@ mod tests {
 
     #[test]
     fn room_is_used_up_and_what_is_shortened_for_that_is_counted() {
-        let mut room = Room::of(100);
+        let mut budget = Room::of(100);
         for cut in [0, 99 - LEAST_CHARS, 99 - LEAST_CHARS] {
             let mut text = Text::of(&"x".repeat(99), 1000);
-            room.fit(&mut text);
+            budget.fit(&mut text);
             assert_eq!(text.cut, cut);
         }
-        assert_eq!(room.shortened(), 2);
+        assert_eq!(budget.shortened(), 2);
     }
 
     #[test]

@@ -44,15 +44,15 @@ thread_local! {
 
 /// A running export, which must be finished with `finish`; without a collector, it does nothing.
 #[derive(Default)]
-pub struct Exporting(Option<SdkTracerProvider>);
+pub struct SpanExport(Option<SdkTracerProvider>);
 
-impl Exporting {
+impl SpanExport {
     /// Starts exporting if the operator names a collector.
     ///
     /// # Errors
     ///
     /// Returns the reason why the collector cannot be used.
-    pub fn begin() -> Result<Self, String> {
+    pub fn start() -> Result<Self, String> {
         let Some(endpoint) = ENDPOINTS
             .iter()
             .find_map(|name| set(name))
@@ -154,7 +154,7 @@ fn concerns_runs(metadata: &Metadata<'_>) -> bool {
 }
 
 /// Creates the span of a run within the run's trace. All resumes of a run share the trace.
-pub(crate) fn of_run(run: &RunId, make: impl FnOnce() -> Span) -> Span {
+pub(crate) fn run_span(run: &RunId, make: impl FnOnce() -> Span) -> Span {
     TRACE.set(Some(trace_of(run)));
     let span = make();
     // The span receives its ids only when its context is requested.

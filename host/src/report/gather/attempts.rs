@@ -104,15 +104,7 @@ impl Attempts {
                 role,
                 work,
                 request,
-            } => {
-                let said = Text::of(&request.question, SHORT_CHARS);
-                if *work == Work::Answer {
-                    let answer = self.begin(stepper, *role, *work, at);
-                    self.open.insert(*role, Attempt { said, ..answer });
-                } else {
-                    self.end(*role, End::Asked, said, at);
-                }
-            }
+            } => self.request(stepper, *role, *work, &request.question, at),
             Event::RequestAnswered { role, answer, .. } => {
                 // This ends the attempt of a human who plays a role. An attempt that asked a human
                 // has ended before.
@@ -139,6 +131,24 @@ impl Attempts {
             Event::RunResumed { .. } => self.cut_off(End::Killed, at),
             Event::RunEnded { .. } => self.cut_off(End::Interrupted, at),
             _ => {}
+        }
+    }
+
+    /// Starts the attempt of a human who plays a role, or ends one that asks a human.
+    fn request(
+        &mut self,
+        stepper: &Stepper,
+        role: RoleId,
+        work: Work,
+        question: &str,
+        at: EventTime,
+    ) {
+        let said = Text::of(question, SHORT_CHARS);
+        if work == Work::Answer {
+            let answer = self.begin(stepper, role, work, at);
+            self.open.insert(role, Attempt { said, ..answer });
+        } else {
+            self.end(role, End::Asked, said, at);
         }
     }
 

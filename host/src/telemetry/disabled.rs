@@ -6,11 +6,11 @@ use tracing_subscriber::layer::{Identity, Layer};
 
 /// An exporter that does nothing.
 #[derive(Default)]
-pub struct Exporting;
+pub struct SpanExport;
 
-impl Exporting {
+impl SpanExport {
     /// Does nothing.
-    pub fn begin() -> Result<Self, String> {
+    pub fn start() -> Result<Self, String> {
         Ok(Self)
     }
 
@@ -24,6 +24,6 @@ impl Exporting {
 }
 
 /// Creates the span of a run.
-pub(crate) fn of_run(_: &RunId, make: impl FnOnce() -> Span) -> Span {
+pub(crate) fn run_span(_: &RunId, make: impl FnOnce() -> Span) -> Span {
     make()
 }
