@@ -47,7 +47,8 @@ impl Folder {
     fn provide(&self, page: &str) {
         match page {
             "plain-components" => {
-                drop(fs::copy(build("plugins/text-tools"), self.place.path("text.wasm")).unwrap())
+                let component = build("plugins/text-tools");
+                fs::copy(component, self.place.path("text.wasm")).unwrap();
             }
             "any-language" => {
                 for file in ["action.zig", "build.sh"] {

@@ -14,6 +14,7 @@ use std::sync::LazyLock;
 use crate::place::Place;
 use crate::probe::project;
 use crate::scaffold::a_mistyped_config_is_refused;
+use crate::stream::of_kind;
 
 /// The probe in C. Building it sets up the compiler, which takes longer than the usual patience of these tests.
 static PROBE: LazyLock<PathBuf> = LazyLock::new(|| {
@@ -99,6 +100,19 @@ fn the_bindings_were_written_from_the_wit_as_it_is() {
     }
 }
 
+/// Statements that end an action other than by returning, and how the fault is described.
+const BROKEN: [(&str, &str); 3] = [
+    (
+        "assert(instruction.len == 0);",
+        "action.c:21: respond: assertion `instruction.len == 0` failed",
+    ),
+    (
+        "exit(3);",
+        "the action called `exit` with code 3; an action ends by returning",
+    ),
+    ("abort();", "the action called `abort`"),
+];
+
 /// One after the other in one test: each step takes up what the one before has built.
 #[test]
 fn a_team_in_c_is_begun_tested_built_run_broken_and_mended() {
@@ -134,11 +148,8 @@ fn a_team_in_c_is_begun_tested_built_run_broken_and_mended() {
         "{}",
         ended.stderr
     );
-    let done = ended
-        .events()
-        .into_iter()
-        .filter(|line| line["kind"] == "action-finished")
-        .collect::<Vec<_>>();
+    let events = ended.events();
+    let done = of_kind(&events, "action-finished");
     assert_eq!(done.len(), 2);
     assert_eq!(done[1]["output"]["data"]["words"], 17);
     let again = place.host(&["build", "press/respond"]).expect(0);
@@ -147,18 +158,7 @@ fn a_team_in_c_is_begun_tested_built_run_broken_and_mended() {
     a_mistyped_config_is_refused(&place);
 
     let source = fs::read_to_string(action.join("action.c")).unwrap();
-    let cases = [
-        (
-            "assert(instruction.len == 0);",
-            "action.c:21: respond: assertion `instruction.len == 0` failed",
-        ),
-        (
-            "exit(3);",
-            "the action called `exit` with code 3; an action ends by returning",
-        ),
-        ("abort();", "the action called `abort`"),
-    ];
-    for (statement, expected) in cases {
+    for (statement, expected) in BROKEN {
         let head = "#include <assert.h>\n#include <stdlib.h>\n";
         let broken = source.replace(
             "  strata_llm_turn turns[]",
@@ -166,18 +166,17 @@ fn a_team_in_c_is_begun_tested_built_run_broken_and_mended() {
         );
         fs::write(action.join("action.c"), format!("{head}{broken}")).unwrap();
         let ended = run(3);
-        let expected = [
+        for part in [
             "fault: Writer action 0 `Write` attempt 1: trap",
             expected,
             "strata_action_run (respond+",
-        ];
-        expected.iter().for_each(|part| {
+        ] {
             assert!(
                 ended.stderr.contains(part),
                 "`{part}` is not in:\n{}",
                 ended.stderr
-            )
-        });
+            );
+        }
     }
     fs::write(action.join("action.c"), source).unwrap();
     place

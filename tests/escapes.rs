@@ -184,6 +184,25 @@ when = "content != 'TEXT'"
 to = ["B"]
 "#;
 
+const COMMANDS: [&[&str]; 16] = [
+    &["inspect", "store"],
+    &["inspect", "store", "--json"],
+    &["inspect", "store", "--action", "A.Write"],
+    &["inspect", "store", "--action", "B.Ask"],
+    &["inspect", "store", "--action", "A.Write", "--json"],
+    &["checkpoints", "store"],
+    &["events", "store"],
+    &["files", "store"],
+    &["files", "store", "--json"],
+    &["diff", "store@main-0", "store"],
+    &["diff", "store@main-0", "store", "--json"],
+    &["replay", "store", "--verify"],
+    &["check", "team.toml"],
+    &["graph", "team.toml"],
+    &["graph", "team.toml", "--format", "dot"],
+    &["graph", "team.toml", "--format", "svg"],
+];
+
 #[test]
 fn characters_that_are_not_seen_are_shown_by_no_command() {
     let text: String = UNSEEN.iter().flat_map(|c| ['a', *c]).collect::<String>() + EMOJI;
@@ -196,18 +215,6 @@ fn characters_that_are_not_seen_are_shown_by_no_command() {
         "replies.toml",
         format!("[[reply]]\ntext = \"reply{written}\"\n"),
     );
-    let clean = |what: &str, shown: &str, emoji: bool| {
-        let found: Vec<_> = shown
-            .chars()
-            .filter(|c| UNSEEN.contains(c))
-            .map(|c| c.escape_unicode())
-            .collect();
-        assert!(found.is_empty(), "{what}: {found:?}");
-        assert!(
-            !emoji || shown.contains(EMOJI),
-            "{what} shows no emoji: {shown}"
-        );
-    };
     let run = place
         .host(&[
             "run",
@@ -251,13 +258,8 @@ fn characters_that_are_not_seen_are_shown_by_no_command() {
         .expect(0);
     clean("a fault", &place.host(&on).expect(3).stderr, false);
     let team = place.team_json();
-    let ids: Vec<&String> = team["strata"]["messages"]
-        .as_object()
-        .unwrap()
-        .keys()
-        .collect();
-    let asides = ids.iter().map(|id| ["inspect", "store", "--message", id]);
-    for args in asides {
+    for id in team["strata"]["messages"].as_object().unwrap().keys() {
+        let args = ["inspect", "store", "--message", id];
         clean(&args.join(" "), &place.host(&args).expect(0).stdout, true);
     }
     place
@@ -268,25 +270,26 @@ fn characters_that_are_not_seen_are_shown_by_no_command() {
         &String::from_utf8(place.read("report.html")).unwrap(),
         true,
     );
-    let cases: [&[&str]; 16] = [
-        &["inspect", "store"],
-        &["inspect", "store", "--json"],
-        &["inspect", "store", "--action", "A.Write"],
-        &["inspect", "store", "--action", "B.Ask"],
-        &["inspect", "store", "--action", "A.Write", "--json"],
-        &["checkpoints", "store"],
-        &["events", "store"],
-        &["files", "store"],
-        &["files", "store", "--json"],
-        &["diff", "store@main-0", "store"],
-        &["diff", "store@main-0", "store", "--json"],
-        &["replay", "store", "--verify"],
-        &["check", "team.toml"],
-        &["graph", "team.toml"],
-        &["graph", "team.toml", "--format", "dot"],
-        &["graph", "team.toml", "--format", "svg"],
-    ];
-    for args in cases {
+    check_commands(&place, &text);
+}
+
+/// Fails if an invisible character is among what a command shows, or if emoji should be and are not.
+fn clean(what: &str, shown: &str, emoji: bool) {
+    let found: Vec<_> = shown
+        .chars()
+        .filter(|c| UNSEEN.contains(c))
+        .map(|c| c.escape_unicode())
+        .collect();
+    assert!(found.is_empty(), "{what}: {found:?}");
+    assert!(
+        !emoji || shown.contains(EMOJI),
+        "{what} shows no emoji: {shown}"
+    );
+}
+
+/// Runs every command that shows something of a saved team.
+fn check_commands(place: &Place, text: &str) {
+    for args in COMMANDS {
         let ended = place.host(args);
         assert!(
             ended.stderr.is_empty() || matches!(ended.code, Some(0 | 1)),

@@ -74,6 +74,24 @@ fn a_resume_writes_its_events_after_those_of_the_file_and_a_fresh_run_begins_it_
         .host(&["run", "--recover_path", "other", "--events", "lines"])
         .expect(0);
     assert_eq!(lines(), recorded("other"));
+}
+
+#[test]
+fn a_resume_makes_up_in_the_file_for_what_was_recorded_and_not_told() {
+    let place = Place::with(TEAM);
+    let lines = || String::from_utf8(place.read("lines")).unwrap();
+    let recorded = |storage: &str| place.host(&["events", storage]).expect(0).stdout;
+    place
+        .host(&[
+            "run",
+            "team.toml",
+            "--storage",
+            "other",
+            "--events",
+            "lines",
+        ])
+        .expect(3);
+    let before = lines();
     // What was recorded and told nobody, since the run was killed, is made up for.
     let first: String = before.split_inclusive('\n').take(3).collect();
     place

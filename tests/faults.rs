@@ -162,10 +162,8 @@ fn each_fault_is_told_with_its_place_and_cause_and_the_command_told_goes_on() {
     );
 }
 
-#[test]
-fn a_limit_that_was_reached_is_told_with_the_line_to_change() {
-    let place = Place::with(
-        r#"schema = "strata.team/1"
+/// A team in which every role reaches a limit.
+const LIMITED: &str = r#"schema = "strata.team/1"
 [team]
 name = "t"
 idea = "go"
@@ -201,8 +199,11 @@ watch = ["UserRequirement"]
 name = "A"
 component = "probe.wasm"
 config = { steps = [{ fail = "big-output" }] }
-"#,
-    );
+"#;
+
+#[test]
+fn a_limit_that_was_reached_is_told_with_the_line_to_change() {
+    let place = Place::with(LIMITED);
     let ended = place.run().expect(3);
     let told = |text: &str| {
         assert!(

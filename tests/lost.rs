@@ -227,9 +227,8 @@ fn a_pipe_in_place_of_a_file_is_refused_and_never_waited_for() {
     );
 }
 
-#[test]
-fn nothing_is_written_over_what_the_team_is_made_of_whatever_it_is_called() {
-    let team = r#"
+/// A team with a file of each kind, which fails.
+const SMALL: &str = r#"
 schema = "strata.team/1"
 [team]
 name = "small"
@@ -243,7 +242,10 @@ component = "probe.wasm"
 output_schema = "schema.json"
 config = { steps = [{ fail = "error" }] }
 "#;
-    let place = Place::with(team);
+
+#[test]
+fn nothing_is_written_over_what_the_team_is_made_of_whatever_it_is_called() {
+    let place = Place::with(SMALL);
     place.write("schema.json", "{}");
     place.write("policy.toml", "schema = \"strata.policy/1\"\n");
     fs::copy(place.path("probe.wasm"), place.path("other.wasm")).unwrap();
@@ -299,6 +301,19 @@ config = { steps = [{ fail = "error" }] }
             assert!(!place.path("elsewhere").exists(), "{args:?}");
         }
     }
+    check_named_inputs(&place);
+    let after: Vec<Vec<u8>> = inputs.iter().map(|name| place.read(name)).collect();
+    assert!(before == after);
+    // What is none of these may be there already.
+    place.write("events", "mine");
+    place
+        .host(&["run", "--recover_path", "store", "--events", "events"])
+        .expect(3);
+    place.host(&["report", "store", "-o", "events"]).expect(0);
+}
+
+/// Events and records are not written over a policy or a component that an option names.
+fn check_named_inputs(place: &Place) {
     for (option, name) in [("--policy", "policy.toml"), ("--component", "other.wasm")] {
         let value = if option == "--component" {
             "A.One=other.wasm"
@@ -322,19 +337,10 @@ config = { steps = [{ fail = "error" }] }
             ended.stderr
         );
     }
-    let after: Vec<Vec<u8>> = inputs.iter().map(|name| place.read(name)).collect();
-    assert!(before == after);
-    // What is none of these may be there already.
-    place.write("events", "mine");
-    place
-        .host(&["run", "--recover_path", "store", "--events", "events"])
-        .expect(3);
-    place.host(&["report", "store", "-o", "events"]).expect(0);
 }
 
-#[test]
-fn nothing_is_written_where_actions_could_read_or_change_it() {
-    let team = r#"
+/// A team whose action is granted a directory to read and one to write.
+const GRANTED: &str = r#"
 schema = "strata.team/1"
 [team]
 name = "granted"
@@ -349,7 +355,10 @@ config = { steps = [{ fail = "error" }] }
 [role.action.allow]
 dirs = [{ host = "in", guest = "/in" }, { host = "out", guest = "/out", write = true }]
 "#;
-    let place = Place::with(team);
+
+#[test]
+fn nothing_is_written_where_actions_could_read_or_change_it() {
+    let place = Place::with(GRANTED);
     place.write("in/data/a", "an input");
     place.run().expect(3);
     place.write("out/b", "an output");
@@ -403,7 +412,7 @@ dirs = [{ host = "in", guest = "/in" }, { host = "out", guest = "/out", write = 
     assert_eq!(place.read("in/data/a"), b"an input");
     assert_eq!(place.read("out/b"), b"an output");
     // What is saved is hidden from actions, and a device holds nothing.
-    let all = team.replace("host = \"in\"", "host = \"/\"");
+    let all = GRANTED.replace("host = \"in\"", "host = \"/\"");
     place.write("team.toml", all);
     check(&fresh, "--events", "elsewhere/events", None);
     check(&fresh, "--events", "/dev/null", None);

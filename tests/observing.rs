@@ -72,6 +72,22 @@ fn exchange(port: u16, request: &str) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
+/// Lines that the metrics of the team contain.
+const SAMPLES: [&str; 12] = [
+    "# TYPE strata_steps_total counter",
+    "# TYPE strata_mailbox_messages gauge",
+    "# TYPE strata_commit_duration_seconds histogram",
+    "strata_steps_total 1",
+    "strata_activations_total{role=\"Quoted \\\"B\\\"\"} 1",
+    "strata_actions_total{role=\"A\",action=\"Fail\",outcome=\"finished\"} 1",
+    "strata_actions_total{role=\"Quoted \\\"B\\\"\",action=\"Ask\",outcome=\"asked\"} 1",
+    "strata_host_calls_total{kind=\"clock\",source=\"live\",outcome=\"answered\"} 1",
+    "strata_dead_letters_total 1",
+    "strata_open_requests 1",
+    "strata_spent_dollars 0.02",
+    "strata_mailbox_messages{role=\"A\"} 0",
+];
+
 #[test]
 fn metrics_tell_what_a_run_does_and_nothing_else_is_served() {
     let place = place();
@@ -112,29 +128,18 @@ fn metrics_tell_what_a_run_does_and_nothing_else_is_served() {
         head.starts_with("HTTP/1.1 200 OK") && head.contains("text/plain; version=0.0.4"),
         "{head}"
     );
-    for line in [
-        "# TYPE strata_steps_total counter",
-        "# TYPE strata_mailbox_messages gauge",
-        "# TYPE strata_commit_duration_seconds histogram",
-        "strata_steps_total 1",
-        "strata_activations_total{role=\"Quoted \\\"B\\\"\"} 1",
-        "strata_actions_total{role=\"A\",action=\"Fail\",outcome=\"finished\"} 1",
-        "strata_actions_total{role=\"Quoted \\\"B\\\"\",action=\"Ask\",outcome=\"asked\"} 1",
-        "strata_host_calls_total{kind=\"clock\",source=\"live\",outcome=\"answered\"} 1",
-        "strata_dead_letters_total 1",
-        "strata_open_requests 1",
-        "strata_spent_dollars 0.02",
-        "strata_mailbox_messages{role=\"A\"} 0",
-        &waits,
-        &messages,
-        &events,
-    ] {
-        assert!(
-            text.lines().any(|found| found == line),
-            "`{line}` is missing in\n{text}"
-        );
+    let found = |line: &str| text.lines().any(|found| found == line);
+    for line in SAMPLES.iter().chain(&[&*waits, &messages, &events]) {
+        assert!(found(line), "`{line}` is missing in\n{text}");
     }
     well_formed(text);
+    check_server(port);
+    host.signal(Signal::INT);
+    host.end().expect(4);
+}
+
+/// Sends requests of all kinds to a server of metrics.
+fn check_server(port: u16) {
     let check = |request: &str, status: &str| {
         let answer = exchange(port, request);
         assert!(
@@ -164,8 +169,6 @@ fn metrics_tell_what_a_run_does_and_nothing_else_is_served() {
         .collect();
     check("GET /metrics HTTP/1.1\r\n\r\n", "200");
     drop(slow);
-    host.signal(Signal::INT);
-    host.end().expect(4);
 }
 
 /// Every sample belongs to a family that is described, and is a number.
@@ -342,10 +345,14 @@ fn a_collector_is_sent_spans_of_run_step_activation_action_and_call() {
         .expect("a span of the run");
     assert_eq!(attributes(run)["status"], "failed");
 
-    // A resume goes on with the same trace; what it left open at a stop is told as well.
+    check_resume(&place, &web, &endpoint, &run.trace_id);
+}
+
+/// A resume goes on with the same trace; what it left open at a stop is told as well.
+fn check_resume(place: &Place, web: &Web, endpoint: &str, trace: &[u8]) {
     let mut host = traced(
-        &place,
-        &endpoint,
+        place,
+        endpoint,
         &[
             "run",
             "--recover_path",
@@ -358,11 +365,8 @@ fn a_collector_is_sent_spans_of_run_step_activation_action_and_call() {
     host.until("request-opened", None);
     host.signal(Signal::INT);
     host.end().expect(4);
-    let (all, _) = spans(&web);
-    assert!(
-        all.iter().all(|span| span.trace_id == run.trace_id),
-        "{all:?}"
-    );
+    let (all, _) = spans(web);
+    assert!(all.iter().all(|span| span.trace_id == trace), "{all:?}");
     let runs: Vec<_> = all.iter().filter(|span| span.name == "run").collect();
     assert_eq!(
         (runs.len(), attributes(runs[1])["status"].as_str()),

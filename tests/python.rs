@@ -92,6 +92,27 @@ fn a_team_in_python_is_begun_tested_built_run_broken_and_mended() {
     );
     assert_eq!(done[1]["output"]["data"]["words"], 17);
 
+    check_build_and_description(&place);
+    a_mistyped_config_is_refused(&place);
+
+    let source = fs::read_to_string(action.join("action.py")).unwrap();
+    let broken = source.replace(
+        "return Output(",
+        "raise ValueError(f\"no {cx.action} today\") or Output(",
+    );
+    fs::write(action.join("action.py"), broken).unwrap();
+    let ended = run(3);
+    for part in BROKEN {
+        assert!(
+            ended.stderr.contains(part),
+            "`{part}` is not in:\n{}",
+            ended.stderr
+        );
+    }
+    resume_with_a_package(&place, &action, &source);
+}
+
+fn check_build_and_description(place: &Place) {
     let again = place.host(&["build", "press/respond"]).expect(0);
     assert_eq!(again.stderr, "");
     assert!(
@@ -108,31 +129,18 @@ fn a_team_in_python_is_begun_tested_built_run_broken_and_mended() {
         described.contains("config") && !described.contains("functions"),
         "no tool's functions: {described}"
     );
+}
 
-    a_mistyped_config_is_refused(&place);
+/// How a fault in the source is described.
+const BROKEN: [&str; 3] = [
+    "fault: Writer action 0 `Write` attempt 1: error: ValueError: no Write today",
+    "File \"action.py\", line ",
+    "raise ValueError(f\"no {cx.action} today\")",
+];
 
-    let source = fs::read_to_string(action.join("action.py")).unwrap();
-    let broken = source.replace(
-        "return Output(",
-        "raise ValueError(f\"no {cx.action} today\") or Output(",
-    );
-    fs::write(action.join("action.py"), broken).unwrap();
-    let ended = run(3);
-    let expected = [
-        "fault: Writer action 0 `Write` attempt 1: error: ValueError: no Write today",
-        "File \"action.py\", line ",
-        "raise ValueError(f\"no {cx.action} today\")",
-    ];
-    expected.iter().for_each(|part| {
-        assert!(
-            ended.stderr.contains(part),
-            "`{part}` is not in:\n{}",
-            ended.stderr
-        )
-    });
-
+fn resume_with_a_package(place: &Place, action: &Path, source: &str) {
     // Mended, and with a package that lies beside it.
-    wheel(&action);
+    wheel(action);
     fs::write(
         action.join("requirements.txt"),
         "./shout-1.0-py3-none-any.whl\n",
@@ -143,7 +151,7 @@ fn a_team_in_python_is_begun_tested_built_run_broken_and_mended() {
         "import shout\n    return Output(shout.loud(reply.text)",
     );
     fs::write(action.join("action.py"), mended).unwrap();
-    unhurried(&place, &["check", "press/team.toml"], 0);
+    unhurried(place, &["check", "press/team.toml"], 0);
     let ended = place
         .host(&[
             "run",

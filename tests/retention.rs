@@ -99,6 +99,11 @@ fn a_pruned_storage_is_small_and_can_be_resumed_forked_listed_and_told() {
             .host(&["inspect", "store", "--checkpoint", &id])
             .expect(0);
     }
+    check_continuing(&place);
+}
+
+/// Resumes the newest state of a pruned storage, an old one, and a fork of it.
+fn check_continuing(place: &Place) {
     place
         .host(&["fork", "store", "--at", "main-39", "--to", "branch"])
         .expect(0);
@@ -135,7 +140,7 @@ fn a_pruned_storage_is_small_and_can_be_resumed_forked_listed_and_told() {
     );
     assert_eq!(place.team_json()["strata"]["lineage"], "main.1");
     place.host(&["prune", "store", "--keep", "1"]).expect(0);
-    assert_eq!(ids(&place), ["main-0", "main-42", "main.1-1", "main.1-4"]);
+    assert_eq!(ids(place), ["main-0", "main-42", "main.1-1", "main.1-4"]);
     assert_eq!(
         steps(&on(&[
             "--recover_path",

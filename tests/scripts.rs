@@ -55,12 +55,13 @@ fn finished(ended: &Ended) -> Vec<Value> {
 }
 
 /// What a script makes of the words, the data and the config; one that fails; and the same, mended.
-fn is_run_told_and_mended(file: &str, good: &str, (bad, told): (&str, &[&str])) {
+fn is_run_told_and_mended(file: &str, good: &str, bad: &str, told: &[&str]) {
     let place = team(file);
     place.write(file, bad);
     let failed = place.run().expect(3);
-    told.iter()
-        .for_each(|part| assert!(failed.stderr.contains(part), "`{part}`: {}", failed.stderr));
+    for part in told {
+        assert!(failed.stderr.contains(part), "`{part}`: {}", failed.stderr);
+    }
 
     place.write(file, good);
     let resumed = place.resume().expect(0);
@@ -123,9 +124,9 @@ export default action({
         "at product (work.js:6:",
         "at work.js:3:",
     ];
-    is_run_told_and_mended("work.js", whole, (bad, &told));
+    is_run_told_and_mended("work.js", whole, bad, &told);
     let broken = ["SyntaxError: Unexpected token", "at work.js:2:9"];
-    is_run_told_and_mended("work.js", whole, ("let a;\nlet b = ;", &broken));
+    is_run_told_and_mended("work.js", whole, "let a;\nlet b = ;", &broken);
 }
 
 #[test]
@@ -151,10 +152,10 @@ def multiply(cx: Context[Config]) -> Output:
         "    return n.factor\n",
         "File \"work.py\", line 6, in <module>\n",
     ];
-    is_run_told_and_mended("work.py", whole, (bad, &told));
+    is_run_told_and_mended("work.py", whole, bad, &told);
     let body = "import re\nreturn {'words': re.findall(r'\\w+', cx.text), 'product': cx.config['by'] * 2}\n";
     let broken = ["SyntaxError: invalid syntax", "File \"work.py\", line 2"];
-    is_run_told_and_mended("work.py", body, ("a = 1\nb = ;", &broken));
+    is_run_told_and_mended("work.py", body, "a = 1\nb = ;", &broken);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use crate::output::TEAM;
+use crate::output::{TEAM, json};
 use crate::place::Place;
 
 #[test]
@@ -122,12 +122,9 @@ fn a_bare_word_sets_a_text() {
             "branch",
         ])
         .expect(0);
-    let json = place
-        .host(&["inspect", "branch", "--json"])
-        .expect(0)
-        .stdout;
-    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(json["strata"]["state"]["env"]["s"]["k"], "plain words");
+    let inspected = place.host(&["inspect", "branch", "--json"]).expect(0);
+    let parsed = json(&inspected.stdout);
+    assert_eq!(parsed["strata"]["state"]["env"]["s"]["k"], "plain words");
 }
 
 #[test]
@@ -155,4 +152,214 @@ fn a_suggested_command_can_be_copied_whatever_the_paths_are_called() {
         resumed.contains(&format!("--recover_path '{}'`", storage.display())),
         "{resumed}"
     );
+}
+
+const REFUSED: [(&[&str], &str); 13] = [
+    (&["run", "one", "two"], "in quotes"),
+    (
+        &["run", "team.tml", "write it"],
+        "`team.tml` does not end in `.toml`, so it was taken as the idea",
+    ),
+    (&["run", "team.toml", "other.toml"], "`other.toml`"),
+    (
+        &["run", "team.toml", "write", "a", "game"],
+        "put the idea in quotes",
+    ),
+    (&["run", "missing.toml"], "`missing.toml`"),
+    (&["run", "team.toml", "--investment=-1"], "not negative"),
+    (&["run", "team.toml", "--max-parallel", "0"], "from 1"),
+    (
+        &["run", "team.toml", "--component", "A.Tow=probe.wasm"],
+        "did you mean `A.Two`",
+    ),
+    (&["run", "team.toml", "--component", "nonsense"], "`A.One`"),
+    (
+        &["run", "team.toml", "--component", "A.One"],
+        "names no file; expected `A.One=FILE`",
+    ),
+    (
+        &["run", "team.toml", "--component", "A.One="],
+        "names no file; expected `A.One=FILE`",
+    ),
+    (&["run", "team.toml", "--events", "."], "cannot write `.`"),
+    (&["run", "--recover_path", "x", "--force"], "--force"),
+];
+
+#[test]
+fn a_command_line_that_makes_no_sense_is_refused_with_what_would() {
+    let place = Place::with(TEAM);
+    for (args, part) in REFUSED {
+        let ended = place
+            .host(&[args, &["--storage", "store"]].concat())
+            .expect(2);
+        assert!(
+            ended.stderr.contains(part),
+            "{args:?}: `{part}`: {}",
+            ended.stderr
+        );
+        assert_eq!(ended.stdout, "", "{args:?}");
+        assert!(!place.path("store").exists(), "{args:?}");
+    }
+}
+
+#[test]
+fn words_without_quotes_and_names_that_are_nearly_right_are_explained() {
+    let place = Place::with(TEAM);
+    for args in [
+        &["send", "store", "--cause", "l", "two", "words"][..],
+        &["dev", "team.toml", "two", "words"],
+    ] {
+        assert!(
+            place.host(args).expect(2).stderr.contains("in quotes"),
+            "{args:?}"
+        );
+    }
+    fs::create_dir(place.path("in")).unwrap();
+    place.write("in/team.toml", TEAM);
+    for command in ["check", "graph", "lock"] {
+        let ended = place.host(&[command, "in"]).expect(2);
+        assert!(
+            ended
+                .stderr
+                .contains("it is a directory; did you mean `in/team.toml`?"),
+            "{}",
+            ended.stderr
+        );
+    }
+    let ended = place
+        .host(&["run", "team.tml", "--storage", "slip", "--quiet"])
+        .expect(3);
+    assert!(
+        ended
+            .stderr
+            .starts_with("warning: `team.tml` does not end in `.toml`"),
+        "{}",
+        ended.stderr
+    );
+    let ended = place
+        .host(&[
+            "run",
+            "team.toml",
+            "write a Cargo.toml",
+            "--storage",
+            "idea",
+        ])
+        .expect(3);
+    assert!(
+        !ended.stderr.contains("does not end in"),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(
+        json(&place.host(&["inspect", "idea", "--json"]).stdout)["idea"],
+        "write a Cargo.toml"
+    );
+    let nowhere = Place::empty();
+    let ended = nowhere.host(&["run", "an idea"]).expect(2);
+    assert!(
+        ended.stderr.contains("which team?") && !ended.stderr.contains("did you mean"),
+        "{}",
+        ended.stderr
+    );
+    nowhere.write("in/team.toml", TEAM);
+    let ended = nowhere.host(&["run", "in"]).expect(2);
+    assert!(
+        ended.stderr.contains("did you mean `in/team.toml`?"),
+        "{}",
+        ended.stderr
+    );
+    assert!(!nowhere.path("workspace").exists());
+}
+
+#[test]
+fn what_is_nearly_spelt_right_is_asked_about() {
+    let place = Place::with(
+        &(TEAM.to_owned()
+            + "[[role]]\nname = \"B\"\nwatch = [\"Tow\", \"aside\"]\n\
+        [[role.action]]\nname = \"Three\"\ncomponent = \"probe.wasm\"\n"),
+    );
+    let ended = place.host(&["check", "team.toml"]).expect(0);
+    assert_eq!(ended.stderr, "", "a label may be anything");
+    place.write(
+        "team.toml",
+        TEAM.replace("UserRequirement", "UserRequirment"),
+    );
+    let ended = place.host(&["check", "team.toml"]).expect(0);
+    let doubt = "warning: `A` watches `UserRequirment`, and no action is called that; did you mean `UserRequirement`?";
+    assert_eq!(ended.stderr.trim_end(), doubt);
+    place.write("team.toml", TEAM.replace("UserRequirement", "Task"));
+    let ended = place.host(&["check", "team.toml"]).expect(0);
+    assert!(
+        ended
+            .stderr
+            .starts_with("warning: no role watches `UserRequirement`, so nobody"),
+        "{}",
+        ended.stderr
+    );
+    let ended = place
+        .host(&["run", "team.toml", "--storage", "unheard"])
+        .expect(0);
+    assert_eq!(
+        ended.stderr.matches("watches `UserRequirement`").count(),
+        1,
+        "{}",
+        ended.stderr
+    );
+    let other = "[[role]]\nname = \"B\"\nwatch = [\"two\", \"ONE\"]\n[[role.action]]\nname = \"Three\"\ncomponent = \"probe.wasm\"\n";
+    place.write("team.toml", format!("{TEAM}{other}"));
+    let ended = place.host(&["check", "team.toml"]).expect(0);
+    for (label, action) in [("two", "Two"), ("ONE", "One")] {
+        let doubt = format!(
+            "`B` watches `{label}`, and no action is called that; did you mean `{action}`?"
+        );
+        assert!(
+            ended.stderr.contains(&doubt),
+            "however short they are: {}",
+            ended.stderr
+        );
+    }
+    place.write("team.toml", format!("{TEAM}[[role]]\nname = \"B\"\nwatch = [\"A\"]\n[[role.action]]\nname = \"Three\"\ncomponent = \"probe.wasm\"\n"));
+    let ended = place.host(&["check", "team.toml"]).expect(0);
+    let doubt = "warning: `B` watches `A`, which is a role: messages are heard by the action they come from, as `Two`";
+    assert_eq!(ended.stderr.trim_end(), doubt);
+    let ended = place.host(&["check", "taem.toml"]).expect(2);
+    assert!(
+        ended.stderr.contains("did you mean `team.toml`?"),
+        "{}",
+        ended.stderr
+    );
+    let ended = place.host(&["check", "other.toml"]).expect(2);
+    assert!(!ended.stderr.contains("did you mean"), "{}", ended.stderr);
+}
+
+#[test]
+fn what_is_granted_and_not_there_is_asked_about() {
+    let more = "limits = { memory = 64 }\nallow = { llm = { models = [\"*\"] }, \
+        http = [{ host = \"a.example\", methods = [\"PSOT\", \"PROPFIND\"] }], dirs = [{ host = \"./in\", guest = \"/in\" }] }\n";
+    let place = Place::with(&(TEAM.to_owned() + more));
+    let ended = place.host(&["check", "team.toml"]).expect(0);
+    for doubt in [
+        "warning: `A.Two` may ask models, and the team has none; add `[llm] provider = …`",
+        "warning: `A.Two` has a memory of only 64 bytes; did you mean a unit, such as `64MiB`?",
+        "warning: `A.Two` may read `/in`, and `",
+        "warning: `A.Two` may call servers by `PSOT`, which few know; did you mean `POST`?",
+    ] {
+        assert!(ended.stderr.contains(doubt), "{}", ended.stderr);
+    }
+    let absent = place.path("in");
+    assert!(
+        ended
+            .stderr
+            .contains(&format!("and `{}` is not there", absent.display())),
+        "{}",
+        ended.stderr
+    );
+    assert!(
+        !ended.stderr.contains("PROPFIND"),
+        "servers know many methods: {}",
+        ended.stderr
+    );
+    fs::create_dir(place.path("in")).unwrap();
+    let ended = place.host(&["check", "team.toml"]).expect(0);
+    assert!(!ended.stderr.contains("may read"), "{}", ended.stderr);
 }

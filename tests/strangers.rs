@@ -82,11 +82,9 @@ fn refused(ended: Ended, uses: &[&str]) {
     }
 }
 
-#[test]
-fn what_a_stranger_s_team_file_names_outside_of_the_storage_is_listed_and_not_used() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.set_nonblocking(true).unwrap();
-    let port = listener.local_addr().unwrap().port();
+/// Lines for a team file (at its beginning, and for its action) that name something outside of the
+/// storage, and how that is described. Servers are at `port`.
+fn named_outside(port: u16) -> [(String, String, &'static str); 9] {
     let allow = |grant: &str| format!("[role.action.allow]\n{grant}\n");
     let post = format!("[env.external]\nkind = \"http\"\nurl = \"http://127.0.0.1:{port}/m\"\n");
     let key = "api_key = { env = \"TOKEN\" }";
@@ -94,7 +92,7 @@ fn what_a_stranger_s_team_file_names_outside_of_the_storage_is_listed_and_not_us
         "[llm]\nprovider = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:{port}/v1\"\n{key}\n"
     );
     let request = format!("http = [{{ host = \"127.0.0.1:{port}\", secrets = [\"TOKEN\"] }}]");
-    let cases = [
+    [
         (
             STARTS.to_owned(),
             String::new(),
@@ -132,8 +130,15 @@ fn what_a_stranger_s_team_file_names_outside_of_the_storage_is_listed_and_not_us
             allow("secrets = [\"TOKEN\"]"),
             "let `A.Act` use the secret `TOKEN`",
         ),
-    ];
-    for (head, allow, named) in cases {
+    ]
+}
+
+#[test]
+fn what_a_stranger_s_team_file_names_outside_of_the_storage_is_listed_and_not_used() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    for (head, allow, named) in named_outside(port) {
         let place = failed(&head, &allow);
         copy(&place, "store", "gift");
         fs::create_dir(place.path("alone")).unwrap();

@@ -134,16 +134,24 @@ fn serve(stream: &TcpStream, seen: &Seen) -> std::io::Result<()> {
         seen.came.notify_all();
         before
     };
+    match path.split('/').nth(2) {
+        Some("once") if before == 0 => reader.read_to_end(&mut Vec::new()).map(drop),
+        _ => respond(stream, &path, &text, before),
+    }
+}
+
+/// Answers a request as its path asks for, after `before` others with the same line.
+fn respond(stream: &TcpStream, path: &str, text: &str, before: usize) -> std::io::Result<()> {
     let mut parts = path.split('/').skip(2);
     match parts.next().unwrap_or_default() {
-        "echo" => answer(stream, &text),
+        "echo" => answer(stream, text),
         "slow" => {
             thread::sleep(Duration::from_millis(
                 parts.next().and_then(|ms| ms.parse().ok()).unwrap_or(0),
             ));
-            answer(stream, &said(&path, &text))
+            answer(stream, &said(path, text))
         }
-        "drip" => drip(stream, &reply(&text)),
+        "drip" => drip(stream, &reply(text)),
         "document" => {
             let document = document(parts.next().unwrap_or_default());
             match parts.next() {
@@ -167,7 +175,6 @@ fn serve(stream: &TcpStream, seen: &Seen) -> std::io::Result<()> {
             &mut &*stream,
             "HTTP/1.1 429 Too Many Requests\r\nretry-after: 600\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
         ),
-        "once" if before == 0 => reader.read_to_end(&mut Vec::new()).map(drop),
         "large" => answer(
             stream,
             &"x".repeat(
@@ -178,7 +185,7 @@ fn serve(stream: &TcpStream, seen: &Seen) -> std::io::Result<()> {
             ),
         ),
         "slam" => Ok(()),
-        _ => answer(stream, &said(&path, &text)),
+        _ => answer(stream, &said(path, text)),
     }
 }
 

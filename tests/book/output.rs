@@ -19,10 +19,11 @@ static UNSTEADY: LazyLock<[(Regex, &str); 6]> = LazyLock::new(|| {
 });
 
 fn steady(text: &str) -> String {
-    let taken = |text: String, (pattern, name): &(Regex, &str)| {
-        pattern.replace_all(&text, *name).into_owned()
-    };
-    in_order(&UNSTEADY.iter().fold(text.trim_end().to_owned(), taken))
+    let mut text = text.trim_end().to_owned();
+    for (pattern, name) in UNSTEADY.iter() {
+        text = pattern.replace_all(&text, *name).into_owned();
+    }
+    in_order(&text)
 }
 
 /// With what is said of the actions of one step by their names.
@@ -43,7 +44,8 @@ fn in_order(text: &str) -> String {
 /// Whether `actual` fits what is `shown`.
 pub fn fits(shown: &str, actual: &str) -> bool {
     let (shown, actual) = (steady(shown), steady(actual));
-    let (shown, actual): (Vec<_>, Vec<_>) = (shown.lines().collect(), actual.lines().collect());
+    let shown: Vec<_> = shown.lines().collect();
+    let actual: Vec<_> = actual.lines().collect();
     lines_fit(&shown, &actual)
 }
 

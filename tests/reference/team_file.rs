@@ -104,7 +104,7 @@ impl Pages {
         let mut below = Vec::new();
         for (key, about) in &keys {
             let whole = self.resolve(about);
-            self.row(path, schema, (key, &whole));
+            self.row(path, schema, key, &whole);
             below.extend(inner(path, key, &whole));
         }
         self.page += "\n";
@@ -124,7 +124,7 @@ impl Pages {
         }
     }
 
-    fn row(&mut self, path: &Path, table: &Value, (key, schema): (&str, &Value)) {
+    fn row(&mut self, path: &Path, table: &Value, key: &str, schema: &Value) {
         let needed = table["required"]
             .as_array()
             .is_some_and(|names| names.iter().any(|name| name == key));
