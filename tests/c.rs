@@ -426,7 +426,7 @@ fn what_c_leaves_in_buffers_or_cuts_or_cannot_allocate_is_told_and_kept() {
             ended.stderr
         );
     }
-    let said = crate::stream::of_kind(&place.recorded(), "action-finished")[0]["output"].clone();
+    let said = of_kind(&place.recorded(), "action-finished")[0]["output"].clone();
     assert_eq!(said["content"], "a\u{f1}\u{fffd}");
     let cases = [
         ("much", "trap: ", "no memory for 3221225472 bytes more"),
