@@ -152,57 +152,55 @@ fn sound(request: &llm::Request) -> Result<(), types::HostError> {
     Ok(())
 }
 
-impl Ctx {
-    /// Makes the requests that are allowed, all at once, and returns the results in the order of
-    /// the requests.
-    async fn complete_all(
-        &mut self,
-        function: &'static str,
-        requests: Vec<wit_llm::Request>,
-    ) -> wasmtime::Result<Vec<Result<wit_llm::Reply, types::HostError>>> {
-        let mut allowed = Vec::new();
-        let mut refusals = Vec::new();
-        for request in requests.into_iter().map(convert::request) {
-            let refusal = sound(&request).and_then(|()| {
-                let allowed = self.capabilities.allow(&request);
-                allowed.map_err(|why| self.deny(Grant::Llm, why))
-            });
-            let refusal = refusal.err();
-            if refusal.is_none() {
-                allowed.push(request);
-            }
-            refusals.push(refusal);
+/// Makes the requests that are allowed, all at once, and returns the results in the order of
+/// the requests.
+async fn complete_all(
+    ctx: &mut Ctx,
+    function: &'static str,
+    requests: Vec<wit_llm::Request>,
+) -> wasmtime::Result<Vec<Result<wit_llm::Reply, types::HostError>>> {
+    let mut allowed = Vec::new();
+    let mut refusals = Vec::new();
+    for request in requests.into_iter().map(convert::request) {
+        let refusal = sound(&request).and_then(|()| {
+            let allowed = ctx.capabilities.allow(&request);
+            allowed.map_err(|why| ctx.deny(Grant::Llm, why))
+        });
+        let refusal = refusal.err();
+        if refusal.is_none() {
+            allowed.push(request);
         }
-        let mut replies = Vec::new();
-        if !allowed.is_empty() {
-            match self.ask(function, Ask::Complete(allowed)).await? {
-                None => {
-                    return Ok(refusals
-                        .iter()
-                        .map(|_| Err(undescribed(function)))
-                        .collect());
-                }
-                Some(Answer::Replies(answered)) => replies = answered,
-                Some(other) => unexpected(function, &other),
-            }
-        }
-        let mut replies = replies.into_iter();
-        let reply = |refusal: Option<types::HostError>| match refusal {
-            Some(refusal) => Err(refusal),
-            None => replies
-                .next()
-                .expect("the driver answers each request")
-                .map(convert::reply)
-                .map_err(convert::host_error),
-        };
-        Ok(refusals.into_iter().map(reply).collect())
+        refusals.push(refusal);
     }
+    let mut replies = Vec::new();
+    if !allowed.is_empty() {
+        match ctx.ask(function, Ask::Complete(allowed)).await? {
+            None => {
+                return Ok(refusals
+                    .iter()
+                    .map(|_| Err(undescribed(function)))
+                    .collect());
+            }
+            Some(Answer::Replies(answered)) => replies = answered,
+            Some(other) => unexpected(function, &other),
+        }
+    }
+    let mut replies = replies.into_iter();
+    let reply = |refusal: Option<types::HostError>| match refusal {
+        Some(refusal) => Err(refusal),
+        None => replies
+            .next()
+            .expect("the driver answers each request")
+            .map(convert::reply)
+            .map_err(convert::host_error),
+    };
+    Ok(refusals.into_iter().map(reply).collect())
 }
 
 impl wit_llm::Host for Ctx {
     async fn complete(&mut self, request: wit_llm::Request) -> Reply<wit_llm::Reply> {
         self.count("llm.complete", 1)?;
-        let mut replies = self.complete_all("llm.complete", vec![request]).await?;
+        let mut replies = complete_all(self, "llm.complete", vec![request]).await?;
         Ok(replies.pop().expect("one request has one reply"))
     }
 
@@ -220,7 +218,7 @@ impl wit_llm::Host for Ctx {
                 .map(|_| Err(invalid(message.clone())))
                 .collect());
         }
-        self.complete_all("llm.complete-many", requests).await
+        complete_all(self, "llm.complete-many", requests).await
     }
 }
 

@@ -216,13 +216,13 @@ fn config(metering: Metering) -> Config {
 /// Configures the pool. Its size does not affect the compiled code.
 fn pool(work: Work) -> PoolingAllocationConfig {
     // One more for the component that may describe itself at the same time.
-    let rooms = work.attempts() + 1;
+    let slots = work.attempts() + 1;
     let mut pool = PoolingAllocationConfig::new();
-    pool.total_component_instances(rooms)
-        .total_core_instances(rooms * INSTANCES)
-        .total_memories(rooms * MEMORIES)
-        .total_tables(rooms * TABLES)
-        .total_stacks(rooms)
+    pool.total_component_instances(slots)
+        .total_core_instances(slots * INSTANCES)
+        .total_memories(slots * MEMORIES)
+        .total_tables(slots * TABLES)
+        .total_stacks(slots)
         .max_core_instances_per_component(INSTANCES)
         .max_memories_per_component(MEMORIES)
         .max_memories_per_module(MEMORIES)

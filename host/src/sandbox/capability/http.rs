@@ -157,79 +157,77 @@ fn response(response: Response) -> wit::Response {
     }
 }
 
-impl Ctx {
-    /// Validates a request and checks that it is granted.
-    fn granted(&mut self, request: wit::Request) -> Asked<Request> {
-        let request = read(request)?;
-        let headers: Vec<&str> = request
-            .headers
-            .iter()
-            .map(|header| header.name.as_str())
-            .collect();
-        let carried = Carried {
-            secrets: &request.secrets,
-            headers: &headers,
-        };
-        let granted = permit(
-            &self.capabilities.http,
-            &request.method,
-            &request.url,
-            carried,
-        );
-        granted.map_err(|refusal| self.deny(Grant::Http, refusal.to_string()))?;
-        Ok(request)
-    }
+/// Validates a request and checks that it is granted.
+fn authorize_request(ctx: &mut Ctx, request: wit::Request) -> Asked<Request> {
+    let request = read(request)?;
+    let headers: Vec<&str> = request
+        .headers
+        .iter()
+        .map(|header| header.name.as_str())
+        .collect();
+    let carried = Carried {
+        secrets: &request.secrets,
+        headers: &headers,
+    };
+    let granted = permit(
+        &ctx.capabilities.http,
+        &request.method,
+        &request.url,
+        carried,
+    );
+    granted.map_err(|refusal| ctx.deny(Grant::Http, refusal.to_string()))?;
+    Ok(request)
+}
 
-    /// Makes the requests that are allowed, all at once, and returns the results in the order of
-    /// the requests.
-    async fn fetch_all(
-        &mut self,
-        function: &'static str,
-        requests: Vec<wit::Request>,
-    ) -> wasmtime::Result<Vec<Asked<wit::Response>>> {
-        let mut granted = Vec::new();
-        let mut refusals = Vec::new();
-        for request in requests {
-            match self.granted(request) {
-                Ok(request) => {
-                    granted.push(request);
-                    refusals.push(None);
-                }
-                Err(refusal) => refusals.push(Some(refusal)),
+/// Makes the requests that are allowed, all at once, and returns the results in the order of
+/// the requests.
+async fn fetch_all(
+    ctx: &mut Ctx,
+    function: &'static str,
+    requests: Vec<wit::Request>,
+) -> wasmtime::Result<Vec<Asked<wit::Response>>> {
+    let mut granted = Vec::new();
+    let mut refusals = Vec::new();
+    for request in requests {
+        match authorize_request(ctx, request) {
+            Ok(request) => {
+                granted.push(request);
+                refusals.push(None);
             }
+            Err(refusal) => refusals.push(Some(refusal)),
         }
-        let mut responses = Vec::new();
-        if !granted.is_empty() {
-            match self.ask(function, Ask::Fetch(granted)).await? {
-                None => {
-                    return Ok(refusals
-                        .iter()
-                        .map(|_| Err(undescribed(function)))
-                        .collect());
-                }
-                Some(Answer::Responses(answered)) => responses = answered,
-                Some(other) => unexpected(function, &other),
-            }
-        }
-        let mut responses = responses.into_iter();
-        let mut answers = Vec::new();
-        for refusal in refusals {
-            answers.push(match refusal {
-                Some(refusal) => Err(refusal),
-                None => {
-                    let answer = responses.next().expect("the driver answers each request");
-                    answer.map(response).map_err(convert::host_error)
-                }
-            });
-        }
-        Ok(answers)
     }
+    let mut responses = Vec::new();
+    if !granted.is_empty() {
+        match ctx.ask(function, Ask::Fetch(granted)).await? {
+            None => {
+                return Ok(refusals
+                    .iter()
+                    .map(|_| Err(undescribed(function)))
+                    .collect());
+            }
+            Some(Answer::Responses(answered)) => responses = answered,
+            Some(other) => unexpected(function, &other),
+        }
+    }
+    let mut responses = responses.into_iter();
+    let mut answers = Vec::new();
+    for refusal in refusals {
+        answers.push(match refusal {
+            Some(refusal) => Err(refusal),
+            None => {
+                let answer = responses.next().expect("the driver answers each request");
+                answer.map(response).map_err(convert::host_error)
+            }
+        });
+    }
+    Ok(answers)
 }
 
 impl wit::Host for Ctx {
     async fn fetch(&mut self, request: wit::Request) -> Reply<wit::Response> {
         self.count("http.fetch", 1)?;
-        let mut responses = self.fetch_all("http.fetch", vec![request]).await?;
+        let mut responses = fetch_all(self, "http.fetch", vec![request]).await?;
         Ok(responses.pop().expect("one request has one response"))
     }
 
@@ -247,6 +245,6 @@ impl wit::Host for Ctx {
                 .map(|_| Err(invalid(message.clone())))
                 .collect());
         }
-        self.fetch_all("http.fetch-many", requests).await
+        fetch_all(self, "http.fetch-many", requests).await
     }
 }
