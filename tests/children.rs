@@ -10,10 +10,6 @@ use crate::place::Place;
 /// How long a machine that is busy may take to end a process.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long the host may take, once a program runs, to tell its watcher of it. If the host is killed within
-/// that time, the program is left.
-const UNTIL_WATCHED: Duration = Duration::from_millis(500);
-
 /// Says its own id and that of a program it starts, in a file, and goes on whatever becomes of its input.
 const BRIDGE: &str = r#"sleep 600 &
 echo "$$ $!" >> ids
@@ -48,13 +44,12 @@ fn is_there(id: i32) -> bool {
     test_kill_process(Pid::from_raw(id).unwrap()).is_ok() && !is_zombie
 }
 
-/// The ids in a file of the place, once there are so many lines and the watcher knows of them.
+/// The ids in a file of the place, once there are so many lines.
 fn ids(place: &Place, name: &str, lines: usize) -> Vec<i32> {
     let begun = Instant::now();
     loop {
         let text = fs::read_to_string(place.path(name)).unwrap_or_default();
         if text.lines().count() >= lines && text.ends_with('\n') {
-            std::thread::sleep(UNTIL_WATCHED);
             return text
                 .split_whitespace()
                 .map(|id| id.parse().unwrap())
@@ -76,9 +71,11 @@ fn gone(ids: &[i32]) {
 #[test]
 fn the_program_outside_ends_with_a_host_that_is_killed_before_a_resume_starts_it_again() {
     let place = Place::with(TEAM);
-    // It notes who of those before it is there when it begins.
+    // It notes who of those before it is there when it begins, and whether it leads its own group: then nobody could
+    // know of it before it ran.
     let notes = "for id in $(cat ids 2>/dev/null); do kill -0 $id 2>/dev/null && grep -q '^State:.[^Z]' /proc/$id/status \
-                 && echo $id >> outlived; done\n";
+                 && echo $id >> outlived; done\n\
+                 read -r _ _ _ _ group _ < /proc/$$/stat; [ $group != $$ ] || echo \"$$ is not watched\" >> outlived\n";
     place.write("bridge.sh", format!("{notes}{BRIDGE}"));
     let args = [
         "run",

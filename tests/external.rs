@@ -463,6 +463,35 @@ fn an_outside_that_never_stops_talking_does_not_keep_a_run_from_ending() {
         .expect(7);
 }
 
+#[test]
+fn what_an_outside_leaves_behind_does_not_keep_a_run_from_ending() {
+    // It holds the output of the program, and writes to it for a while or not at all.
+    for left in ["sleep 30", "while :; do echo; sleep 0.01; done"] {
+        let place = place(STDIO, "now = true");
+        let answer = r#"{"content":"hello","cause_by":"Answer"}"#;
+        let bridge = format!(
+            "read -r line\n({left}) 2> /dev/null &\necho $! > left\necho '{answer}'\nprintf '{answer}'\n"
+        );
+        place.write("bridge.sh", bridge);
+        let begun = Instant::now();
+        let ended = place.run().expect(0);
+        let took = begun.elapsed();
+        let id = String::from_utf8(place.read("left")).unwrap();
+        let id = rustix::process::Pid::from_raw(id.trim().parse().unwrap()).unwrap();
+        let _ = rustix::process::kill_process(id, Signal::KILL);
+        assert!(took < Duration::from_secs(20), "{left}: {took:?}");
+        assert_eq!(heard(&place).last().unwrap(), "heard hello");
+        let count = place
+            .recorded()
+            .iter()
+            .filter(|line| line["cause_by"] == "Answer")
+            .count();
+        assert_eq!(count, 2, "all that the program wrote is read");
+        let told = "a process that it started holds its output open";
+        assert!(ended.stderr.contains(told), "{left}: {}", ended.stderr);
+    }
+}
+
 /// Takes its time over each line that it reads.
 const THOUGHTFUL: &str = r#"while IFS= read -r line; do
     printf '%s\n' "$line" >> got.txt

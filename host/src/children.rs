@@ -1,31 +1,34 @@
 //! Child processes that this process starts: the external program of a team, and the tools that
 //! build components. They are killed when this process ends, whatever the reason.
 //!
-//! Each child leads a process group of its own, which contains all its descendants. A second
-//! process of this executable, the watcher, receives the ids of these groups over a pipe. When this
-//! process ends, even by SIGKILL, the pipe is closed and the watcher kills the remaining groups.
-//! Until then, the watcher holds a lock on the team's storage directory. A resume waits for that
-//! lock before it starts the external program again.
+//! Each child is started in the process group of a watcher. The watcher is a second process of this
+//! executable, which is started first and reads a pipe. When this process ends, even by SIGKILL,
+//! the pipe is closed and the watcher kills its own group. A child that is just being started holds
+//! a copy of the pipe until it executes its program, and is in the group by then, so that none is
+//! missed.
+//!
+//! The watcher of an external program also holds a lock on the team's storage directory. A resume
+//! waits for that lock before it starts the external program again.
 //!
 //! A program that embeds this library is another executable and cannot act as the watcher. There,
-//! children are killed when a run ends normally, but not after SIGKILL.
+//! external programs are killed when a run ends normally, but not after SIGKILL.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, Read, Write};
 use std::ops::{Deref, DerefMut};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, getpgrp, getpid, kill_process_group};
 
-/// The argument that makes this executable act as the watcher. It is not a command for operators.
+/// The argument that makes this executable act as a watcher. It is not a command for operators.
 pub(crate) const WATCH: &str = "__watch-children";
 /// The interval at which the lock of an earlier watcher is checked. All that watcher has to do is
 /// kill processes, so it is done soon.
@@ -33,28 +36,10 @@ const GLANCE: Duration = Duration::from_millis(5);
 /// The number of checks after which waiting for an earlier watcher is given up.
 const GLANCES: u32 = 2_000;
 
-/// Whether this executable can act as the watcher.
+/// Whether this executable can act as a watcher.
 static CAN_WATCH: AtomicBool = AtomicBool::new(false);
-/// The process groups of all children, and the watcher that kills them if this process cannot.
-static GROUPS: Mutex<Groups> = Mutex::new(Groups {
-    watcher: None,
-    builds: BTreeSet::new(),
-    taken_over: BTreeSet::new(),
-});
-
-struct Groups {
-    watcher: Option<Watcher>,
-    /// The process groups of running builds.
-    builds: BTreeSet<u32>,
-    /// The storage directories whose previous children this process has waited for.
-    taken_over: BTreeSet<PathBuf>,
-}
-
-/// The pipes to the watcher. They are closed when this process ends.
-struct Watcher {
-    orders: ChildStdin,
-    done: BufReader<ChildStdout>,
-}
+/// The process groups of all children. The id of a group that is listed here has not been reused.
+static GROUPS: Mutex<BTreeMap<u32, Purpose>> = Mutex::new(BTreeMap::new());
 
 /// The purpose of a child process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,11 +55,12 @@ pub(crate) fn can_be_watched() {
     CAN_WATCH.store(true, Ordering::Relaxed);
 }
 
-/// A running child process. Dropping it removes its group from the watch list and does not kill it.
+/// A running child process. Dropping it stops watching its group and does not kill it.
 #[derive(Debug)]
 pub(crate) struct Running {
     child: Option<Child>,
     group: u32,
+    watcher: Option<Watcher>,
 }
 
 impl Running {
@@ -85,6 +71,29 @@ impl Running {
             None => Err(io::Error::other("the program was waited for already")),
         }
     }
+
+    /// Returns the exit status if the process has ended.
+    pub(crate) fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
+        let mut groups = groups();
+        let status = self.deref_mut().try_wait()?;
+        // Without a watcher, the id of the group is that of the process, and can be reused now.
+        if status.is_some() && self.watcher.is_none() {
+            groups.remove(&self.group);
+        }
+        Ok(status)
+    }
+
+    /// Kills the process with all its descendants and waits for it to exit. If it has ended, its
+    /// descendants may continue.
+    pub(crate) fn kill(&mut self) {
+        let mut groups = groups();
+        if let Ok(None) = self.deref_mut().try_wait() {
+            kill(self.group);
+            let _ = self.deref_mut().wait();
+        }
+        groups.remove(&self.group);
+        self.watcher = None;
+    }
 }
 
 impl Deref for Running {
@@ -93,7 +102,7 @@ impl Deref for Running {
     fn deref(&self) -> &Child {
         self.child
             .as_ref()
-            .expect("it is taken by what consumes it only")
+            .expect("only methods that consume this value take the child")
     }
 }
 
@@ -101,170 +110,156 @@ impl DerefMut for Running {
     fn deref_mut(&mut self) -> &mut Child {
         self.child
             .as_mut()
-            .expect("it is taken by what consumes it only")
+            .expect("only methods that consume this value take the child")
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let mut groups = groups();
-        groups.builds.remove(&self.group);
-        groups.order(&format!("-{}", self.group));
+        groups().remove(&self.group);
+        self.watcher = None;
     }
 }
 
-/// Starts a child process.
-pub(crate) fn spawn(command: &mut Command, purpose: Purpose) -> io::Result<Running> {
+/// Starts a build tool.
+pub(crate) fn spawn_build(command: &mut Command) -> io::Result<Running> {
+    spawn(command, Purpose::Build, None)
+}
+
+/// Starts the external program of a team. `storage` is the team's storage directory.
+pub(crate) fn spawn_external(command: &mut Command, storage: Option<&Path>) -> io::Result<Running> {
+    spawn(command, Purpose::External, storage)
+}
+
+fn spawn(command: &mut Command, purpose: Purpose, storage: Option<&Path>) -> io::Result<Running> {
+    let watcher = match CAN_WATCH.load(Ordering::Relaxed) {
+        true => Watcher::start(storage)
+            .inspect_err(|error| {
+                tracing::warn!("programs that are started may outlive this one: {error}");
+            })
+            .ok(),
+        false => None,
+    };
+    // Locked until the group is listed, so that `kill_all` does not miss it.
     let mut groups = groups();
-    let is_watched = groups.is_watched();
-    // Without a watcher, a build stays in the process group of this process, so that the signals of
-    // a terminal reach it.
-    if is_watched || purpose == Purpose::External {
-        command.process_group(0);
+    match (&watcher, purpose) {
+        (Some(watcher), _) => drop(command.process_group(watcher.group())),
+        (None, Purpose::External) => drop(command.process_group(0)),
+        // Without a watcher, a build stays in the process group of this process, so that the
+        // signals of a terminal reach it.
+        (None, Purpose::Build) => {}
     }
     let child = command.spawn()?;
-    let group = child.id();
-    if is_watched {
-        groups.order(&format!("+{group}"));
-        if purpose == Purpose::Build {
-            groups.builds.insert(group);
-        }
+    let group = watcher
+        .as_ref()
+        .map_or(child.id(), |watcher| watcher.process.id());
+    if watcher.is_some() || purpose == Purpose::External {
+        groups.insert(group, purpose);
     }
     drop(groups);
     Ok(Running {
         child: Some(child),
         group,
+        watcher,
     })
 }
 
-/// Kills all builds. Called when this process is interrupted, because builds in their own process
-/// groups do not receive the signals of the terminal.
-pub(crate) fn end_builds() {
-    for group in &groups().builds {
-        kill(*group);
+/// Kills all children with this purpose and their descendants. Called for builds when this process
+/// is interrupted, because they do not receive the signals of the terminal, and for external
+/// programs when this process exits without running destructors.
+pub(crate) fn kill_all(purpose: Purpose) {
+    for (group, of) in groups().iter() {
+        if *of == purpose {
+            kill(*group);
+        }
     }
 }
 
-/// Waits until no child of an earlier process is left that worked for the team in a storage
-/// directory, and lets the watcher lock that directory, so that the next process can wait in the
-/// same way.
+/// Waits until no external program of an earlier process is left that worked for the team in a
+/// storage directory.
 pub(crate) fn take_over(storage: &Path) {
     let Ok(directory) = File::open(storage) else {
         return;
     };
-    // An earlier run of this process used it already: the watcher holds the lock until the process
-    // ends.
-    if !groups().taken_over.insert(storage.to_owned()) {
-        return;
-    }
-    let is_held = || {
-        flock(&directory, FlockOperation::NonBlockingLockExclusive)
-            == Err(rustix::io::Errno::WOULDBLOCK)
-    };
     for _ in 0..GLANCES {
-        if !is_held() {
+        let locked = flock(&directory, FlockOperation::NonBlockingLockExclusive);
+        if locked != Err(rustix::io::Errno::WOULDBLOCK) {
             break;
         }
         thread::sleep(GLANCE);
     }
-    drop(directory);
-    let mut groups = groups();
-    if let (true, Some(path)) = (
-        groups.is_watched(),
-        storage.to_str().filter(|path| !path.contains('\n')),
-    ) {
-        groups.order(&format!("={path}"));
-        // The watcher answers once it has tried to take the lock.
-        if let Some(watcher) = &mut groups.watcher {
-            let _ = watcher.done.read_line(&mut String::new());
-        }
-    }
 }
 
-fn groups() -> MutexGuard<'static, Groups> {
+fn groups() -> MutexGuard<'static, BTreeMap<u32, Purpose>> {
     GROUPS.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Groups {
-    /// Returns whether there is a watcher. Starts it first if this executable can act as one.
-    fn is_watched(&mut self) -> bool {
-        if self.watcher.is_none() && CAN_WATCH.load(Ordering::Relaxed) {
-            self.watcher = Watcher::start()
-                .inspect_err(|error| {
-                    tracing::warn!("programs that are started may outlive this one: {error}")
-                })
-                .ok();
-        }
-        self.watcher.is_some()
-    }
-
-    /// Sends an order to the watcher, if there is one. Errors are ignored: if somebody killed the
-    /// watcher, nothing depends on it.
-    fn order(&mut self, order: &str) {
-        if let Some(watcher) = &mut self.watcher {
-            let _ = watcher.orders.write_all(format!("{order}\n").as_bytes());
-        }
-    }
-}
-
-impl Watcher {
-    fn start() -> io::Result<Self> {
-        // Started through /proc, so that it is this executable even if the file was replaced since.
-        let mut command = Command::new("/proc/self/exe");
-        command
-            .arg0("strata-host")
-            .arg(WATCH)
-            .current_dir("/")
-            .process_group(0);
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()?;
-        match (child.stdin.take(), child.stdout.take()) {
-            (Some(orders), Some(done)) => Ok(Self {
-                orders,
-                done: BufReader::new(done),
-            }),
-            _ => Err(io::Error::other("the watcher has no pipes")),
-        }
-    }
-}
-
-/// Runs the watcher: handles orders until the pipe is closed, then kills the remaining groups.
-pub(crate) fn watch(orders: impl Read, mut done: impl Write) {
-    let mut left = BTreeSet::new();
-    let mut held = Vec::new();
-    for order in BufReader::new(orders).lines().map_while(Result::ok) {
-        let Some((what, about)) = order.split_at_checked(1) else {
-            continue;
-        };
-        match (what, about.parse::<u32>()) {
-            ("+", Ok(group)) => {
-                left.insert(group);
-            }
-            ("-", Ok(group)) => {
-                left.remove(&group);
-            }
-            ("=", _) => {
-                if let Ok(directory) = File::open(about)
-                    && flock(&directory, FlockOperation::NonBlockingLockShared).is_ok()
-                {
-                    held.push(directory);
-                }
-                let _ = done.write_all(b"\n").and_then(|()| done.flush());
-            }
-            _ => {}
-        }
-    }
-    for group in left {
-        kill(group);
-    }
-    drop(held);
 }
 
 fn kill(group: u32) {
     if let Some(group) = i32::try_from(group).ok().and_then(Pid::from_raw) {
         let _ = kill_process_group(group, Signal::KILL);
     }
+}
+
+/// The process that kills a child if this process cannot. It leads the child's process group.
+/// Dropping it ends it without killing the group.
+#[derive(Debug)]
+struct Watcher {
+    /// The process. Its standard input is the pipe that it reads.
+    process: Child,
+}
+
+impl Watcher {
+    fn start(storage: Option<&Path>) -> io::Result<Self> {
+        let storage = storage.map(std::path::absolute).transpose()?;
+        // Started through /proc, so that it is this executable even if the file was replaced since.
+        let mut command = Command::new("/proc/self/exe");
+        command
+            .arg0("strata-host")
+            .arg(WATCH)
+            .args(&storage)
+            .current_dir("/")
+            .process_group(0);
+        let process = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let mut watcher = Self { process };
+        if storage.is_some()
+            && let Some(mut ready) = watcher.process.stdout.take()
+        {
+            // The watcher writes a byte once it has tried to take the lock.
+            let _ = ready.read(&mut [0]);
+        }
+        Ok(watcher)
+    }
+
+    /// Returns the id of the process group.
+    fn group(&self) -> i32 {
+        self.process.id().cast_signed()
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        // Killed before its input is closed, because it would kill its group then.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Runs a watcher: locks the storage directory, if there is one, and reports that; waits until its
+/// input is closed; and kills its process group, including itself.
+pub(crate) fn watch(storage: Option<PathBuf>, mut input: impl Read, mut output: impl Write) {
+    let held = storage.and_then(|storage| File::open(storage).ok());
+    if let Some(directory) = &held {
+        let _ = flock(directory, FlockOperation::NonBlockingLockShared);
+    }
+    let _ = output.write_all(b"\n").and_then(|()| output.flush());
+    let _ = io::copy(&mut input, &mut io::sink());
+    // Checked because a user may have started this by hand, in a group with other processes.
+    if getpgrp() == getpid() {
+        let _ = kill_process_group(getpgrp(), Signal::KILL);
+    }
+    drop(held);
 }

@@ -73,7 +73,8 @@ pub fn main() -> ExitCode {
         .nth(1)
         .is_some_and(|first| first == children::WATCH)
     {
-        children::watch(std::io::stdin(), std::io::stdout());
+        let storage = std::env::args_os().nth(2).map(PathBuf::from);
+        children::watch(storage, std::io::stdin(), std::io::stdout());
         return ExitCode::SUCCESS;
     }
     children::can_be_watched();

@@ -5,7 +5,7 @@ use super::core_module::Lines;
 use super::tool::Caller;
 use super::toolchain::Toolchain;
 use super::{BuildError, toolchain};
-use crate::children::{Purpose, Running, spawn};
+use crate::children::{Running, spawn_build};
 use crate::user;
 use serde::Deserialize;
 use std::io::{BufRead, BufReader, Read};
@@ -108,7 +108,7 @@ impl Package {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let output = spawn(&mut command, Purpose::Build)
+        let output = spawn_build(&mut command)
             .and_then(Running::output)
             .map_err(no_cargo)?;
         let refused = |details: String| BuildError::Compile {
@@ -174,7 +174,7 @@ impl Package {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let mut child = spawn(&mut command, Purpose::Build).map_err(no_cargo)?;
+        let mut child = spawn_build(&mut command).map_err(no_cargo)?;
         let messages = child
             .stdout
             .take()

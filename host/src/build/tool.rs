@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::io::{self, Read};
 use std::process::{Command, Stdio};
 
-use crate::children::{Purpose, spawn};
+use crate::children::spawn_build;
 
 /// How much of a program's output is kept, in bytes. The last lines matter most, because the cause
 /// of a failure follows the steps before it.
@@ -57,12 +57,11 @@ pub struct Ended {
 /// Runs a program to its end, without standard input.
 pub fn run(command: &mut Command) -> io::Result<Ended> {
     let (mut read, write) = io::pipe()?;
-    let child = spawn(
+    let child = spawn_build(
         command
             .stdin(Stdio::null())
             .stdout(write.try_clone()?)
             .stderr(write),
-        Purpose::Build,
     );
     // The command also holds the writing end of the pipe. Unless it is released, reading would
     // never end.

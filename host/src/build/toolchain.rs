@@ -5,7 +5,7 @@
 
 use super::BuildError;
 use super::tool::Caller;
-use crate::children::{Purpose, spawn};
+use crate::children::spawn_build;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -58,7 +58,7 @@ pub fn find(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Toolchain, Build
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    let mut child = spawn(&mut command, Purpose::Build).map_err(no_shell)?;
+    let mut child = spawn_build(&mut command).map_err(no_shell)?;
     let mut details = String::new();
     if let Some(pipe) = child.stderr.take() {
         for line in BufReader::new(pipe).lines().map_while(Result::ok) {

@@ -10,8 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use super::Failure;
-use crate::children;
-use crate::services::external;
+use crate::children::{self, Purpose};
 
 /// Exit codes by the convention of shells: 128 plus the signal's number.
 const SIGINT_CODE: u8 = 130;
@@ -64,7 +63,7 @@ impl Signals {
                     end(code);
                 }
                 first.store(code, Ordering::Relaxed);
-                children::end_builds();
+                children::kill_all(Purpose::Build);
                 let _ = send.send(true);
                 let begun = begun.clone();
                 tokio::spawn(async move {
@@ -97,6 +96,6 @@ impl Signals {
 
 /// Ends the process immediately.
 fn end(code: u8) -> ! {
-    external::kill_all();
+    children::kill_all(Purpose::External);
     std::process::exit(i32::from(code));
 }

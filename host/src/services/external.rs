@@ -14,8 +14,6 @@ use std::path::{Path, PathBuf};
 use futures_util::future::BoxFuture;
 use reqwest::Url;
 
-pub use stdio::kill_all;
-
 use crate::children;
 
 /// The mode bits that make a file executable.
@@ -96,8 +94,7 @@ pub enum Incoming {
 /// The connection to the outside. It is opened with the first message at the latest.
 pub struct Bridge {
     external: External,
-    /// The storage directory of the team. `None` once children of an earlier process have been
-    /// waited for.
+    /// The storage directory of the team.
     storage: Option<PathBuf>,
     program: Option<stdio::Program>,
     client: Option<http::Client>,
@@ -117,12 +114,13 @@ impl Bridge {
     /// Opens the connection if the outside may send messages on its own.
     pub fn open(&mut self) -> Result<(), String> {
         if let (External::Stdio { command, dir }, None) = (&self.external, &self.program) {
-            // If an earlier process was killed, its program may still be running until the watcher
+            // If an earlier process was killed, its program may still be running until its watcher
             // kills it.
-            if let Some(storage) = self.storage.take() {
-                children::take_over(&storage);
+            let storage = self.storage.as_deref();
+            if let Some(storage) = storage {
+                children::take_over(storage);
             }
-            self.program = Some(stdio::Program::start(command, dir)?);
+            self.program = Some(stdio::Program::start(command, dir, storage)?);
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ use strata_core::json::foreign::{self, NonFinite};
 use strata_core::json::{self, JsonError};
 
 use super::{Letter, Tries};
+use crate::excerpt::excerpt;
 use crate::services::client::{self, FIRST, asked, chain, doubled};
 
 /// The timeout of one POST.
@@ -25,6 +26,8 @@ const TIMED_OUT: u32 = 3;
 const SLOW: Duration = Duration::from_secs(5);
 /// The maximum size of a response in bytes.
 const MAX_ANSWER: usize = 16 << 20;
+/// The maximum number of characters that are quoted of a response that is lost.
+const SHOWN: usize = 200;
 
 /// Sends requests to one address.
 pub(super) struct Client {
@@ -150,12 +153,20 @@ async fn post(
     }
     // The server has accepted the message, so it is not sent again, even if the response is
     // invalid.
-    let answer = match read(&mut response).await {
-        Ok(body) => messages(&body),
+    let mut body = Vec::new();
+    let answer = match read(&mut response, &mut body).await {
+        Ok(()) => messages(&body),
         Err(why) => Err(why),
     };
     Ok(answer.unwrap_or_else(|why| {
-        tracing::warn!("`{url}` took the message, and its answer is no list of messages: {why}; nothing is taken in");
+        let lost = match excerpt(&String::from_utf8_lossy(&body), SHOWN) {
+            lost if lost.is_empty() => "nothing of it arrived".to_owned(),
+            lost => format!("this is lost ({} bytes): `{lost}`", body.len()),
+        };
+        let key = &letter.key;
+        tracing::warn!(
+            "`{url}` took the message `{key}`, and its answer is no list of messages: {why}; {lost}"
+        );
         Vec::new()
     }))
 }
@@ -186,11 +197,11 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-async fn read(response: &mut Response) -> Result<Vec<u8>, String> {
-    let mut body = Vec::new();
+/// Reads an answer to its end. If that fails, `body` holds what was read before.
+async fn read(response: &mut Response, body: &mut Vec<u8>) -> Result<(), String> {
     loop {
         match response.chunk().await {
-            Ok(None) => return Ok(body),
+            Ok(None) => return Ok(()),
             Ok(Some(chunk)) if body.len() + chunk.len() <= MAX_ANSWER => {
                 body.extend_from_slice(&chunk)
             }

@@ -3,21 +3,21 @@
 //! Two threads read and write, so that a program that does not read its input blocks nobody.
 
 use std::future::pending;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::pin::{Pin, pin};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc as sync};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc as sync};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::{BoxFuture, Either};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 
 use super::{Incoming, Tries};
-use crate::children::{Purpose, Running, spawn};
+use crate::children::{Running, spawn_external};
 use crate::excerpt::excerpt;
 
 /// The maximum length of a line in bytes.
@@ -35,8 +35,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const UNTOLD: Duration = Duration::from_secs(5);
 /// The interval of polls.
 const GLANCE: Duration = Duration::from_millis(5);
+/// The interval of checks whether a program that writes nothing has ended. Its end is noticed
+/// immediately unless a process that it started keeps its output open.
+const END_GLANCE: Duration = Duration::from_millis(200);
+/// How long the output of such a process is read after the program has ended.
+const LINGER: Duration = Duration::from_millis(500);
 
-type Written = oneshot::Sender<std::io::Result<()>>;
+type Written = oneshot::Sender<io::Result<()>>;
 
 /// Returns the path of the program to start. A path with a slash is relative to the team file's
 /// directory, which is absolute. A bare name is looked up in `PATH`.
@@ -63,8 +68,12 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Starts a program in a directory.
-    pub(super) fn start(command: &[String], dir: &Path) -> Result<Self, String> {
+    /// Starts a program in a directory, for the team that is saved in another one.
+    pub(super) fn start(
+        command: &[String],
+        dir: &Path,
+        storage: Option<&Path>,
+    ) -> Result<Self, String> {
         let Some((name, arguments)) = command.split_first() else {
             return Err("the command is empty".into());
         };
@@ -75,26 +84,26 @@ impl Program {
             .current_dir(dir)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
-        let spawned = spawn(&mut command, Purpose::External);
+        let spawned = spawn_external(&mut command, storage);
         let mut child =
             spawned.map_err(|e| format!("cannot start `{}`: {e}", program.display()))?;
         let (stdin, stdout) = (child.stdin.take().map(Arc::new), child.stdout.take());
         let child = Arc::new(Mutex::new(child));
-        let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
-        started.retain(|child| child.strong_count() > 0);
-        started.push(Arc::downgrade(&child));
-        drop(started);
         let (lines, to_write) = sync::sync_channel(1);
         let (found, incoming) = mpsc::channel(QUEUE);
-        let watched_child = child.clone();
-        let watched_stdin = stdin.as_ref().map(Arc::downgrade).unwrap_or_default();
+        let unread = stdin.as_ref().map(Arc::downgrade).unwrap_or_default();
+        let output = stdout.map(|stdout| ProgramOutput {
+            stdout,
+            child: child.clone(),
+            remains: None,
+        });
         let threads = || {
             thread::Builder::new()
                 .name("external out".into())
                 .spawn(move || write(stdin, &to_write))?;
             thread::Builder::new()
                 .name("external in".into())
-                .spawn(move || read(stdout, watched_child, watched_stdin, &found))
+                .spawn(move || read(output, &unread, &found))
         };
         threads().map_err(|e| format!("cannot start a thread: {e}"))?;
         Ok(Self {
@@ -219,30 +228,12 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        kill(&self.child);
+        lock(&self.child).kill();
     }
 }
 
-/// The running programs, to be killed at the end of this process.
-static STARTED: Mutex<Vec<Weak<Mutex<Running>>>> = Mutex::new(Vec::new());
-
-/// Kills the running programs with all their descendants. Called when the process exits without
-/// running destructors.
-pub fn kill_all() {
-    let started = std::mem::take(&mut *STARTED.lock().unwrap_or_else(PoisonError::into_inner));
-    for child in started.iter().filter_map(Weak::upgrade) {
-        kill(&child);
-    }
-}
-
-fn kill(child: &Mutex<Running>) {
-    let mut child = child.lock().unwrap_or_else(PoisonError::into_inner);
-    // The group id cannot have been reused, because the process has not been waited for. If the
-    // program has ended, its descendants may continue.
-    if let (Ok(None), Some(group)) = (child.try_wait(), Pid::from_raw(child.id().cast_signed())) {
-        let _ = kill_process_group(group, Signal::KILL);
-        let _ = child.wait();
-    }
+fn lock(child: &Mutex<Running>) -> MutexGuard<'_, Running> {
+    child.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Writes lines until the channel is closed. Then keeps the pipe open until everything was read:
@@ -266,15 +257,79 @@ fn is_unread(stdin: &ChildStdin) -> bool {
     rustix::io::ioctl_fionread(stdin).is_ok_and(|bytes| bytes > 0)
 }
 
-/// Reads lines until there are no more, then waits for the program to end.
-fn read(
-    stdout: Option<ChildStdout>,
+/// The output of a program. It ends when the program does, even if a process that the program
+/// started keeps the pipe open.
+struct ProgramOutput {
+    stdout: ChildStdout,
     child: Arc<Mutex<Running>>,
-    stdin: Weak<ChildStdin>,
-    found: &mpsc::Sender<Incoming>,
-) {
-    let Some(stdout) = stdout else { return };
-    let mut lines = BufReader::new(stdout);
+    /// What is still to be read. `None` while the program runs.
+    remains: Option<Remains>,
+}
+
+/// The part of the output that is still to be read after the program has ended.
+struct Remains {
+    /// The number of bytes that were in the pipe when the end was noticed. The program may have
+    /// written all of them.
+    bytes: u64,
+    /// The time until which more is waited for.
+    until: Instant,
+}
+
+impl ProgramOutput {
+    /// Waits until there is output or the pipe is closed. Returns false if the program has ended and
+    /// all of its output was read, but the pipe is still open.
+    fn is_ready(&mut self) -> io::Result<bool> {
+        loop {
+            if self.remains.is_none() && matches!(lock(&self.child).try_wait(), Ok(Some(_))) {
+                self.remains = Some(Remains {
+                    bytes: rustix::io::ioctl_fionread(&self.stdout)?,
+                    until: Instant::now() + LINGER,
+                });
+            }
+            let wait = match &self.remains {
+                None => END_GLANCE,
+                Some(Remains { bytes: 0, until }) => {
+                    let left = until.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        return Ok(false);
+                    }
+                    left
+                }
+                Some(_) => return Ok(true),
+            };
+            let wait = Timespec::try_from(wait).map_err(io::Error::other)?;
+            let mut polled = [PollFd::new(&self.stdout, PollFlags::IN)];
+            match poll(&mut polled, Some(&wait)) {
+                Ok(0) | Err(rustix::io::Errno::INTR) => {}
+                Ok(_) => return Ok(true),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+impl Read for ProgramOutput {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if !self.is_ready()? {
+            tracing::warn!(
+                "the external program has ended, and a process that it started holds its output \
+                 open; what that process writes is not read"
+            );
+            return Ok(0);
+        }
+        let length = self.stdout.read(buffer)?;
+        if let Some(remains) = &mut self.remains {
+            remains.bytes = remains.bytes.saturating_sub(length as u64);
+        }
+        Ok(length)
+    }
+}
+
+/// Reads lines until there are no more, then waits for the program to end.
+fn read(output: Option<ProgramOutput>, stdin: &Weak<ChildStdin>, found: &mpsc::Sender<Incoming>) {
+    let Some(output) = output else { return };
+    let child = output.child.clone();
+    let mut lines = BufReader::new(output);
     let why = loop {
         let mut line = Vec::new();
         match lines.by_ref().take(MAX_LINE).read_until(b'\n', &mut line) {
@@ -308,10 +363,7 @@ fn read(
     }
     let glances = PATIENCE.as_millis() / GLANCE.as_millis();
     let ended = (0..glances).find_map(|_| {
-        let status = child
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .try_wait();
+        let status = lock(&child).try_wait();
         status.ok()?.or_else(|| {
             thread::sleep(GLANCE);
             None
