@@ -1,57 +1,61 @@
-//! The laws of the core, held against random lives of random teams.
+//! The laws of the core: property tests over simulated runs of random teams.
 //!
-//! `teams` draws a team, `script` decides what its actions return, `life` drives it through kills,
-//! stops, mail and changes (`mending`) by the throw of `dice`; `view` is what is compared; `hand`
-//! moves a life by hand. Then a file for each family of laws: what is recorded (`replay`,
-//! `illegal`), order and privacy (`order`), who receives what (`routing`), what deciding that may
-//! cost (`conditions`), what waits for what (`joins`), shared state (`scopes`), who waits for a
-//! person (`people`), the end (`halting`), what survives (`recovery`), going back (`lineages`), all
-//! at once (`simulation`); and single lives worth telling by themselves: `stories` of each mode,
-//! `fan_in` with joins, `cases` that once went wrong, `shapes` and keys.
+//! Tools: `teams` generates a team, `script` decides what its actions return, `lifecycle` drives a
+//! run through kills, stops, messages from outside and changes of the team, with
+//! decisions from `rng`; `state_view` is the part of a state that is compared; `manual_run` drives
+//! a run step by step.
+//!
+//! The laws: what is recorded (`replay`, `illegal_events`, with events from `forged_events`), order
+//! and privacy (`order`), who receives what (`routing`), the cost of conditions (`conditions`),
+//! joins (`joins`), shared state (`scopes`), requests to humans (`human_requests`), how runs end
+//! (`termination`), crashes and resumes (`recovery`), going back (`lineages`), and everything at
+//! once (`simulation`).
+//!
+//! Examples: the react modes (`react_modes`), joins (`fan_in`), files (`files`), budgets
+//! (`budgets`), attempts (`attempts`), calls in doubt (`writes_in_doubt`), errors of the past
+//! (`regressions`), shapes and idempotency keys (`shapes`).
 
-#[path = "laws/dice.rs"]
-mod dice;
-#[path = "laws/forgery.rs"]
-mod forgery;
-#[path = "laws/hand.rs"]
-mod hand;
-#[path = "laws/life.rs"]
-mod life;
-#[path = "laws/mending.rs"]
-mod mending;
+#[path = "laws/forged_events.rs"]
+mod forged_events;
+#[path = "laws/lifecycle.rs"]
+mod lifecycle;
+#[path = "laws/manual_run.rs"]
+mod manual_run;
+#[path = "laws/rng.rs"]
+mod rng;
 #[path = "laws/script.rs"]
 mod script;
+#[path = "laws/state_view.rs"]
+mod state_view;
 #[path = "laws/teams.rs"]
 mod teams;
-#[path = "laws/view.rs"]
-mod view;
 
-#[path = "laws/cases.rs"]
-mod cases;
+#[path = "laws/attempts.rs"]
+mod attempts;
+#[path = "laws/budgets.rs"]
+mod budgets;
 #[path = "laws/conditions.rs"]
 mod conditions;
-#[path = "laws/doubts.rs"]
-mod doubts;
 #[path = "laws/fan_in.rs"]
 mod fan_in;
 #[path = "laws/files.rs"]
 mod files;
-#[path = "laws/halting.rs"]
-mod halting;
-#[path = "laws/illegal.rs"]
-mod illegal;
+#[path = "laws/human_requests.rs"]
+mod human_requests;
+#[path = "laws/illegal_events.rs"]
+mod illegal_events;
 #[path = "laws/joins.rs"]
 mod joins;
 #[path = "laws/lineages.rs"]
 mod lineages;
 #[path = "laws/order.rs"]
 mod order;
-#[path = "laws/people.rs"]
-mod people;
-#[path = "laws/purses.rs"]
-mod purses;
+#[path = "laws/react_modes.rs"]
+mod react_modes;
 #[path = "laws/recovery.rs"]
 mod recovery;
+#[path = "laws/regressions.rs"]
+mod regressions;
 #[path = "laws/replay.rs"]
 mod replay;
 #[path = "laws/routing.rs"]
@@ -62,7 +66,7 @@ mod scopes;
 mod shapes;
 #[path = "laws/simulation.rs"]
 mod simulation;
-#[path = "laws/stories.rs"]
-mod stories;
-#[path = "laws/tries.rs"]
-mod tries;
+#[path = "laws/termination.rs"]
+mod termination;
+#[path = "laws/writes_in_doubt.rs"]
+mod writes_in_doubt;

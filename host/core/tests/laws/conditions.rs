@@ -1,4 +1,4 @@
-//! What the conditions of routes may cost.
+//! Limits on the work of route conditions.
 
 use strata_core::condition::{Condition, WorkBudget};
 use strata_core::effect::Effect;
@@ -7,12 +7,12 @@ use strata_core::id::RoleId;
 use strata_core::message::{IDEA_LABEL, Message};
 use strata_core::team::{Arm, Route};
 
-use crate::hand::{Hand, draft, says};
+use crate::manual_run::{ManualRun, draft, says};
 use crate::teams::{role, team};
 
-/// Two roles that act in one step, each with a route whose condition takes a quarter of the budget
-/// for each message.
-fn costly() -> Hand {
+/// Returns a run of two roles that act in one step. Each has a route whose condition uses a quarter
+/// of the budget for each message.
+fn costly() -> ManualRun {
     let mut team = team(vec![
         role("A", &[IDEA_LABEL], &["a"]),
         role("B", &[IDEA_LABEL], &["b"]),
@@ -35,10 +35,10 @@ fn costly() -> Hand {
             }],
         });
     }
-    let mut hand = Hand::start(team);
-    let (a, b) = (hand.call(), hand.call());
+    let mut run = ManualRun::start(team);
+    let (a, b) = (run.call(), run.call());
     let emissions = vec![draft("one of many", &[]); 6];
-    hand.end(
+    run.end(
         a.role,
         Ok(Finished::Returned {
             output: draft("the last", &[]),
@@ -46,8 +46,8 @@ fn costly() -> Hand {
             writes: Vec::new(),
         }),
     );
-    hand.end(b.role, Ok(says("the only one")));
-    hand
+    run.end(b.role, Ok(says("the only one")));
+    run
 }
 
 #[test]
@@ -63,13 +63,13 @@ fn what_a_sender_publishes_in_one_step_shares_a_budget_that_others_do_not_use_up
 
 #[test]
 fn deciding_whom_a_commit_reaches_is_given_up_when_asked_to_and_can_be_done_later() {
-    let hand = costly();
+    let run = costly();
     let asked = std::cell::Cell::new(0);
     let goes_on = || asked.replace(asked.get() + 1) < 3;
-    assert_eq!(hand.stepper.next_while(&goes_on), Effect::Wait);
+    assert_eq!(run.stepper.next_while(&goes_on), Effect::Wait);
     assert_eq!(asked.get(), 4);
     assert!(matches!(
-        hand.stepper.next(),
+        run.stepper.next(),
         Effect::Record(Event::StepCommitted { .. })
     ));
 }

@@ -1,4 +1,4 @@
-//! Joins in small teams whose whole course is known.
+//! Joins in small teams whose runs are known in every detail.
 
 use strata_core::effect::{Effect, Invocation};
 use strata_core::event::{CallPolicy, Event, Finished, Status};
@@ -9,10 +9,11 @@ use strata_core::shape::Shape;
 use strata_core::stepper::Stepper;
 use strata_core::team::{Deliver, Join, Mode, OnFault, Team};
 
-use crate::hand::{Hand, draft, mail, says};
+use crate::manual_run::{ManualRun, draft, mail, says};
 use crate::teams::{edge, join, role, team};
 
-/// `A` and `B` hear the idea and send to the join `j`, which leads to `D`.
+/// Returns a team in which `A` and `B` receive the idea and send to the join `j`, which leads to
+/// `D`.
 fn pair(mode: Mode, deliver: Deliver) -> Team {
     let mut team = team(vec![
         role("A", &[IDEA_LABEL], &["a"]),
@@ -35,24 +36,24 @@ fn news(call: &Invocation) -> Vec<&str> {
         .collect()
 }
 
-/// Ends the next call with its news, joined; what those were.
-fn act(life: &mut Hand) -> (u16, Vec<String>) {
-    let call = life.call();
+/// Ends the next call with its messages, joined, and returns the role and the messages.
+fn act(run: &mut ManualRun) -> (u16, Vec<String>) {
+    let call = run.call();
     let news: Vec<String> = news(&call).into_iter().map(String::from).collect();
-    life.end(
+    run.end(
         call.role,
         Ok(says(&format!(
             "{} of {}",
-            life.stepper.team().role(call.role).name,
+            run.stepper.team().role(call.role).name,
             news.join("+")
         ))),
     );
     (call.role.0, news)
 }
 
-/// What waits in the first join, by source.
-fn waiting(life: &Hand) -> Vec<usize> {
-    life.env().joins[0]
+/// Returns how many messages of each source wait in the first join.
+fn waiting(run: &ManualRun) -> Vec<usize> {
+    run.env().joins[0]
         .queues
         .iter()
         .map(|queue| queue.len())
@@ -76,66 +77,66 @@ fn a_branch_that_is_done_sooner_waits_for_the_other_and_both_come_together_in_th
         edge(3, &["both"]),
     ];
     fan.joins = vec![join("both", &[2, 3], "quux")];
-    let mut life = Hand::start(fan.clone());
+    let mut run = ManualRun::start(fan.clone());
     for text in ["f ok", "r ok", "z ok"] {
-        life.act(Ok(says(text)));
+        run.act(Ok(says(text)));
     }
-    life.go();
-    assert_eq!(waiting(&life), [1, 0]);
-    // What waits in a join is saved with everything else.
-    life.resume(fan, CallPolicy::Auto);
-    life.act(Ok(says("q ok")));
-    let last = life.act(Ok(says("u ok")));
+    run.go();
+    assert_eq!(waiting(&run), [1, 0]);
+    // The messages that wait in a join are saved with everything else.
+    run.resume(fan, CallPolicy::Auto);
+    run.act(Ok(says("q ok")));
+    let last = run.act(Ok(says("u ok")));
     assert_eq!((last.role, news(&last)), (RoleId(4), vec!["z ok", "q ok"]));
-    assert_eq!(life.halt(), Status::Done);
-    assert_eq!(life.env().step, 4);
+    assert_eq!(run.halt(), Status::Done);
+    assert_eq!(run.env().step, 4);
 }
 
 #[test]
 fn an_all_join_takes_one_message_of_each_source_and_keeps_the_rest() {
-    let mut life = Hand::start(pair(Mode::All, Deliver::Batch));
+    let mut run = ManualRun::start(pair(Mode::All, Deliver::Batch));
     let emissions = vec![draft("a1", &["j"]), draft("a2", &["j"])];
-    life.act(Ok(Finished::Returned {
+    run.act(Ok(Finished::Returned {
         output: draft("a3", &[]),
         emissions,
         writes: Vec::new(),
     }));
-    life.act(Ok(says("b1")));
-    assert_eq!(act(&mut life), (2, vec!["b1".into(), "a1".into()]));
-    assert_eq!(waiting(&life), [0, 2]);
-    assert_eq!(life.halt(), Status::Stalled);
+    run.act(Ok(says("b1")));
+    assert_eq!(act(&mut run), (2, vec!["b1".into(), "a1".into()]));
+    assert_eq!(waiting(&run), [0, 2]);
+    assert_eq!(run.halt(), Status::Stalled);
 }
 
 #[test]
 fn a_join_fires_as_often_as_it_is_filled() {
-    let mut life = Hand::start(pair(Mode::All, Deliver::Batch));
+    let mut run = ManualRun::start(pair(Mode::All, Deliver::Batch));
     for (first, second) in [("a1", "a2"), ("b1", "b2")] {
         let emissions = vec![draft(first, &["j"])];
-        life.act(Ok(Finished::Returned {
+        run.act(Ok(Finished::Returned {
             output: draft(second, &[]),
             emissions,
             writes: Vec::new(),
         }));
     }
     assert_eq!(
-        act(&mut life).1,
+        act(&mut run).1,
         ["b1", "a1", "b2", "a2"],
         "one mailbox, one activation"
     );
-    assert_eq!(life.halt(), Status::Done);
+    assert_eq!(run.halt(), Status::Done);
 }
 
 #[test]
 fn an_any_join_lets_everything_go_as_it_comes() {
-    let mut life = Hand::start(pair(Mode::Any, Deliver::Batch));
-    life.act(Ok(says("a1")));
-    life.act(Ok(says("b1")));
+    let mut run = ManualRun::start(pair(Mode::Any, Deliver::Batch));
+    run.act(Ok(says("a1")));
+    run.act(Ok(says("b1")));
     assert_eq!(
-        act(&mut life).1,
+        act(&mut run).1,
         ["a1", "b1"],
         "in the order in which they were published"
     );
-    assert_eq!(life.halt(), Status::Done);
+    assert_eq!(run.halt(), Status::Done);
 }
 
 #[test]
@@ -143,12 +144,12 @@ fn what_a_join_lets_go_comes_before_what_is_published_later() {
     let mut team = pair(Mode::All, Deliver::Batch);
     team.roles.push(role("Late", &[IDEA_LABEL], &["l"]));
     team.routes.push(edge(3, &["D"]));
-    let mut life = Hand::start(team);
+    let mut run = ManualRun::start(team);
     for text in ["a1", "b1", "l1"] {
-        life.act(Ok(says(text)));
+        run.act(Ok(says(text)));
     }
-    assert_eq!(act(&mut life).1, ["b1", "a1", "l1"]);
-    assert_eq!(life.halt(), Status::Done);
+    assert_eq!(act(&mut run).1, ["b1", "a1", "l1"]);
+    assert_eq!(run.halt(), Status::Done);
 }
 
 #[test]
@@ -157,14 +158,14 @@ fn an_active_join_fires_once_all_is_quiet_with_what_came() {
     team.roles.push(role("Slow", &[], &["s"]));
     team.routes[1] = edge(1, &["Slow"]);
     team.routes.push(edge(3, &["nobody"]));
-    let mut life = Hand::start(team);
+    let mut run = ManualRun::start(team);
     assert_eq!(
-        [act(&mut life).0, act(&mut life).0, act(&mut life).0],
+        [act(&mut run).0, act(&mut run).0, act(&mut run).0],
         [0, 1, 3]
     );
-    assert_eq!(act(&mut life), (2, vec!["A of idea".into()]));
-    assert_eq!(life.halt(), Status::Done);
-    let released = life
+    assert_eq!(act(&mut run), (2, vec!["A of idea".into()]));
+    assert_eq!(run.halt(), Status::Done);
+    let released = run
         .log
         .iter()
         .filter(|event| matches!(event, Event::JoinReleased { .. }))
@@ -174,20 +175,20 @@ fn an_active_join_fires_once_all_is_quiet_with_what_came() {
 
 #[test]
 fn an_active_join_lets_go_of_all_that_came_of_each_source() {
-    let mut life = Hand::start(pair(Mode::Active, Deliver::Batch));
+    let mut run = ManualRun::start(pair(Mode::Active, Deliver::Batch));
     let emissions = vec![draft("a1", &["j"]), draft("a2", &["j"])];
-    life.act(Ok(Finished::Returned {
+    run.act(Ok(Finished::Returned {
         output: draft("a3", &["j"]),
         emissions,
         writes: Vec::new(),
     }));
-    life.act(Ok(says("b1")));
+    run.act(Ok(says("b1")));
     assert_eq!(
-        act(&mut life),
+        act(&mut run),
         (2, ["b1", "a1", "a2", "a3"].map(String::from).into()),
         "in the order of its sources"
     );
-    assert_eq!(life.halt(), Status::Done);
+    assert_eq!(run.halt(), Status::Done);
 }
 
 #[test]
@@ -200,16 +201,16 @@ fn active_joins_fire_one_after_another() {
         ..join("k", &[1], "E")
     });
     team.joins.swap(0, 1);
-    let mut life = Hand::start(team);
-    assert_eq!([act(&mut life).0, act(&mut life).0], [0, 1]);
+    let mut run = ManualRun::start(team);
+    assert_eq!([act(&mut run).0, act(&mut run).0], [0, 1]);
     assert_eq!(
-        act(&mut life),
+        act(&mut run),
         (3, vec!["B of idea".into()]),
         "the first that is declared"
     );
-    assert_eq!(life.env().step, 1);
-    assert_eq!(act(&mut life), (2, vec!["A of idea".into()]));
-    assert_eq!((life.halt(), life.env().step), (Status::Done, 3));
+    assert_eq!(run.env().step, 1);
+    assert_eq!(act(&mut run), (2, vec!["A of idea".into()]));
+    assert_eq!((run.halt(), run.env().step), (Status::Done, 3));
 }
 
 #[test]
@@ -219,48 +220,48 @@ fn an_active_join_waits_for_what_is_parked() {
         team.policy.on_fault = OnFault::Park;
         team
     };
-    let mut life = Hand::start(parking());
-    life.act(Ok(says("a1")));
-    life.act(Err(Fault::new(FaultKind::Trap, "unreachable")));
-    assert_eq!(life.halt(), Status::Failed);
-    assert_eq!(waiting(&life), [0, 1]);
-    life.resume(parking(), CallPolicy::Auto);
-    life.act(Ok(says("b1")));
-    assert_eq!(act(&mut life).1, ["b1", "a1"]);
-    assert_eq!(life.halt(), Status::Done);
+    let mut run = ManualRun::start(parking());
+    run.act(Ok(says("a1")));
+    run.act(Err(Fault::new(FaultKind::Trap, "unreachable")));
+    assert_eq!(run.halt(), Status::Failed);
+    assert_eq!(waiting(&run), [0, 1]);
+    run.resume(parking(), CallPolicy::Auto);
+    run.act(Ok(says("b1")));
+    assert_eq!(act(&mut run).1, ["b1", "a1"]);
+    assert_eq!(run.halt(), Status::Done);
 }
 
 #[test]
 fn what_is_delivered_each_is_handled_one_activation_each_in_order() {
-    let mut life = Hand::start(pair(Mode::All, Deliver::Each));
-    life.act(Ok(Finished::Returned {
+    let mut run = ManualRun::start(pair(Mode::All, Deliver::Each));
+    run.act(Ok(Finished::Returned {
         output: draft("a1", &[]),
         emissions: vec![draft("before", &["D"])],
         writes: Vec::new(),
     }));
-    life.act(Ok(says("b1")));
+    run.act(Ok(says("b1")));
     assert_eq!(
-        act(&mut life),
+        act(&mut run),
         (2, vec!["before".into()]),
         "mail that was there first comes first"
     );
-    life.record(life.stepper.sent(mail("after", "x", &["D"])));
-    assert_eq!(act(&mut life), (2, vec!["b1".into()]));
-    assert_eq!(act(&mut life), (2, vec!["a1".into()]));
-    assert_eq!(act(&mut life), (2, vec!["after".into()]));
-    assert_eq!(life.halt(), Status::Done);
+    run.record(run.stepper.sent(mail("after", "x", &["D"])));
+    assert_eq!(act(&mut run), (2, vec!["b1".into()]));
+    assert_eq!(act(&mut run), (2, vec!["a1".into()]));
+    assert_eq!(act(&mut run), (2, vec!["after".into()]));
+    assert_eq!(run.halt(), Status::Done);
 }
 
 #[test]
 fn what_comes_by_two_ways_is_told_once() {
     let mut team = pair(Mode::All, Deliver::Each);
     team.routes[0] = edge(0, &["j", "D"]);
-    let mut life = Hand::start(team);
-    life.act(Ok(says("a1")));
-    life.act(Ok(says("b1")));
-    assert_eq!(act(&mut life).1, ["a1"]);
-    assert_eq!(act(&mut life).1, ["b1"]);
-    assert_eq!(life.halt(), Status::Done);
+    let mut run = ManualRun::start(team);
+    run.act(Ok(says("a1")));
+    run.act(Ok(says("b1")));
+    assert_eq!(act(&mut run).1, ["a1"]);
+    assert_eq!(act(&mut run).1, ["b1"]);
+    assert_eq!(run.halt(), Status::Done);
 }
 
 #[test]
@@ -279,14 +280,13 @@ fn one_join_leads_to_another_forwards_and_backwards() {
         if turned {
             team.joins.reverse();
         }
-        let mut life = Hand::start(team);
+        let mut run = ManualRun::start(team);
         for text in ["a1", "b1", "c1"] {
-            life.act(Ok(says(text)));
+            run.act(Ok(says(text)));
         }
-        let handled =
-            [act(&mut life), act(&mut life), act(&mut life)].map(|(_, news)| news.join("+"));
+        let handled = [act(&mut run), act(&mut run), act(&mut run)].map(|(_, news)| news.join("+"));
         assert_eq!(handled, ["c1", "b1", "a1"]);
-        assert_eq!(life.halt(), Status::Done);
+        assert_eq!(run.halt(), Status::Done);
     }
 }
 
@@ -297,12 +297,12 @@ fn two_that_review_each_round_come_together_again_and_again() {
     team.roles[0].watch.insert("d".into());
     team.roles[1].watch.insert("d".into());
     team.policy.max_steps = Some(6);
-    let mut life = Hand::start(team);
+    let mut run = ManualRun::start(team);
     for _ in 0..3 {
-        assert_eq!([act(&mut life).0, act(&mut life).0], [0, 1]);
-        assert_eq!(act(&mut life).0, 2);
+        assert_eq!([act(&mut run).0, act(&mut run).0], [0, 1]);
+        assert_eq!(act(&mut run).0, 2);
     }
-    assert_eq!(life.halt(), Status::StepLimit);
+    assert_eq!(run.halt(), Status::StepLimit);
 }
 
 #[test]
@@ -312,40 +312,40 @@ fn a_branch_that_is_never_taken_stalls_the_team_until_somebody_sends_word() {
         team.roles[1].watch.clear();
         team
     };
-    let mut life = Hand::start(team());
-    act(&mut life);
-    assert_eq!(life.halt(), Status::Stalled);
-    let missing: Vec<_> = life.env().joins[0].missing(&team().joins[0]).collect();
+    let mut run = ManualRun::start(team());
+    act(&mut run);
+    assert_eq!(run.halt(), Status::Stalled);
+    let missing: Vec<_> = run.env().joins[0].missing(&team().joins[0]).collect();
     assert_eq!(missing, [RoleId(1)]);
-    life.resume(team(), CallPolicy::Auto);
+    run.resume(team(), CallPolicy::Auto);
     assert_eq!(
-        life.go(),
+        run.go(),
         Effect::Halt(Status::Stalled),
         "nothing has changed"
     );
-    life.record(life.stepper.sent(mail("your turn", "x", &["B"])));
-    life.resume(team(), CallPolicy::Auto);
-    assert_eq!(act(&mut life).0, 1);
+    run.record(run.stepper.sent(mail("your turn", "x", &["B"])));
+    run.resume(team(), CallPolicy::Auto);
+    assert_eq!(act(&mut run).0, 1);
     assert_eq!(
-        act(&mut life),
+        act(&mut run),
         (2, vec!["B of your turn".into(), "A of idea".into()])
     );
-    assert_eq!(life.halt(), Status::Done);
+    assert_eq!(run.halt(), Status::Done);
 }
 
 #[test]
 fn a_message_for_a_join_that_does_not_wait_for_its_sender_is_a_dead_letter() {
     let mut team = pair(Mode::Any, Deliver::Batch);
     team.joins[0].from = vec![RoleId(0)];
-    let mut life = Hand::start(team);
-    act(&mut life);
-    act(&mut life);
-    life.record(life.stepper.sent(mail("from outside", "x", &["j"])));
-    assert_eq!(act(&mut life), (2, vec!["A of idea".into()]));
-    assert_eq!(life.halt(), Status::Done);
-    let dead = life.env().dead_letters.iter();
+    let mut run = ManualRun::start(team);
+    act(&mut run);
+    act(&mut run);
+    run.record(run.stepper.sent(mail("from outside", "x", &["j"])));
+    assert_eq!(act(&mut run), (2, vec!["A of idea".into()]));
+    assert_eq!(run.halt(), Status::Done);
+    let dead = run.env().dead_letters.iter();
     let dead: Vec<_> = dead
-        .map(|dead| (life.env().message(dead.message).content.as_str(), &*dead.to))
+        .map(|dead| (run.env().message(dead.message).content.as_str(), &*dead.to))
         .collect();
     assert_eq!(dead, [("from outside", "j"), ("B of idea", "j")]);
 }
@@ -355,7 +355,7 @@ fn a_leg_of_an_itinerary_may_lead_into_a_join_and_the_rest_travels_on() {
     let mut team = pair(Mode::All, Deliver::Batch);
     team.routes.clear();
     team.roles.push(role("E", &[], &["e"]));
-    let mut life = Hand::start(team);
+    let mut run = ManualRun::start(team);
     let hop = |from: &str, to: &str| Hop {
         from: from.into(),
         to: vec![to.into()],
@@ -364,18 +364,18 @@ fn a_leg_of_an_itinerary_may_lead_into_a_join_and_the_rest_travels_on() {
         route: vec![hop("A", "j"), hop("D", "E")],
         ..draft("a1", &[])
     };
-    life.act(Ok(Finished::Returned {
+    run.act(Ok(Finished::Returned {
         output,
         emissions: Vec::new(),
         writes: Vec::new(),
     }));
-    life.act(Ok(Finished::Returned {
+    run.act(Ok(Finished::Returned {
         output: draft("b1", &["j"]),
         emissions: Vec::new(),
         writes: Vec::new(),
     }));
-    assert_eq!(act(&mut life).0, 2);
-    assert_eq!(act(&mut life), (3, vec!["D of b1+a1".into()]));
+    assert_eq!(act(&mut run).0, 2);
+    assert_eq!(act(&mut run), (3, vec!["D of b1+a1".into()]));
 }
 
 #[test]
@@ -387,42 +387,42 @@ fn several_faults_are_made_good_by_exactly_their_roles_and_the_join_then_has_all
         team.joins = vec![join("j", &[0, 1, 3], "D")];
         team
     };
-    let mut life = Hand::start(trio());
+    let mut run = ManualRun::start(trio());
     let trap = || Err(Fault::new(FaultKind::Trap, "unreachable"));
-    life.act(trap());
-    life.act(Ok(says("b1")));
-    life.act(trap());
-    assert_eq!(life.halt(), Status::Failed);
+    run.act(trap());
+    run.act(Ok(says("b1")));
+    run.act(trap());
+    assert_eq!(run.halt(), Status::Failed);
     assert_eq!(
-        (life.env().failed().count(), waiting(&life)),
+        (run.env().failed().count(), waiting(&run)),
         (2, vec![0, 0, 0])
     );
-    life.resume(trio(), CallPolicy::Auto);
-    let again = [life.act(Ok(says("a1"))), life.act(Ok(says("c1")))];
+    run.resume(trio(), CallPolicy::Auto);
+    let again = [run.act(Ok(says("a1"))), run.act(Ok(says("c1")))];
     assert_eq!(
         again.map(|call| (call.role.0, call.attempt)),
         [(0, 2), (3, 2)]
     );
     assert_eq!(
-        act(&mut life),
+        act(&mut run),
         (2, vec!["a1".into(), "b1".into(), "c1".into()])
     );
-    assert_eq!(life.halt(), Status::Done);
+    assert_eq!(run.halt(), Status::Done);
 }
 
 #[test]
 fn a_join_that_was_filled_by_hand_fires_when_the_run_goes_on() {
     let mut team = pair(Mode::All, Deliver::Batch);
     team.roles[1].watch.clear();
-    let mut life = Hand::start(team);
-    act(&mut life);
-    assert_eq!(life.halt(), Status::Stalled);
-    let mut env = life.env().clone();
+    let mut run = ManualRun::start(team);
+    act(&mut run);
+    assert_eq!(run.halt(), Status::Stalled);
+    let mut env = run.env().clone();
     env.joins[0].queues[0].push_back(env.history[0]);
-    life.stepper = Stepper::new(life.stepper.team().clone(), env);
-    life.record(life.stepper.resumed(None, CallPolicy::Auto));
-    assert_eq!(act(&mut life), (2, vec!["idea".into(), "A of idea".into()]));
-    assert_eq!(life.halt(), Status::Done);
+    run.stepper = Stepper::new(run.stepper.team().clone(), env);
+    run.record(run.stepper.resumed(None, CallPolicy::Auto));
+    assert_eq!(act(&mut run), (2, vec!["idea".into(), "A of idea".into()]));
+    assert_eq!(run.halt(), Status::Done);
 }
 
 #[test]
@@ -431,16 +431,16 @@ fn what_a_join_tells_a_role_again_is_news_and_remembered_once() {
     team.routes[0] = edge(0, &["D", "j"]);
     team.roles[1].watch = ["a".into()].into();
     team.routes.push(edge(0, &["B"]));
-    let mut life = Hand::start(team);
-    assert_eq!(act(&mut life).0, 0);
-    assert_eq!(act(&mut life).0, 1);
-    assert_eq!(act(&mut life), (2, vec!["A of idea".into()]));
+    let mut run = ManualRun::start(team);
+    assert_eq!(act(&mut run).0, 0);
+    assert_eq!(act(&mut run).0, 1);
+    assert_eq!(act(&mut run), (2, vec!["A of idea".into()]));
     assert_eq!(
-        act(&mut life),
+        act(&mut run),
         (2, vec!["B of A of idea".into(), "A of idea".into()])
     );
-    assert_eq!(life.halt(), Status::Done);
-    let memory = life.env().remembered(RoleId(2), None, 9);
+    assert_eq!(run.halt(), Status::Done);
+    let memory = run.env().remembered(RoleId(2), None, 9);
     let contents: Vec<&str> = memory
         .iter()
         .map(|message| message.content.as_str())
@@ -460,9 +460,12 @@ fn what_a_join_tells_a_role_again_is_news_and_remembered_once() {
 fn joins_belong_to_what_a_team_is() {
     let saved = pair(Mode::All, Deliver::Batch);
     let check = |mend: fn(&mut Team), expected: &[&str]| {
-        let mut mended = saved.clone();
-        mend(&mut mended);
-        assert_eq!(Shape::of(&saved).differences(&Shape::of(&mended)), expected);
+        let mut changed_team = saved.clone();
+        mend(&mut changed_team);
+        assert_eq!(
+            Shape::of(&saved).differences(&Shape::of(&changed_team)),
+            expected
+        );
     };
     let all = "saved all from [`B`, `A`] to `D` by batch";
     check(|_| (), &[]);
@@ -509,17 +512,17 @@ fn joins_belong_to_what_a_team_is() {
 fn an_any_join_that_was_filled_by_hand_lets_one_go_after_the_other() {
     let mut team = pair(Mode::Any, Deliver::Batch);
     team.roles[1].watch.clear();
-    let mut life = Hand::start(team);
-    life.go();
-    let mut env = life.env().clone();
+    let mut run = ManualRun::start(team);
+    run.go();
+    let mut env = run.env().clone();
     let idea = env.history[0];
     let other = env.add(mail("another", "x", &[]));
     env.joins[0].queues[0].push_back(idea);
     env.joins[0].queues[1].push_back(other);
     env.open = false;
     env.roles[0].activation = None;
-    life.stepper = life.stepper.at(env);
-    let Effect::Record(Event::JoinReleased { released }) = life.stepper.next() else {
+    run.stepper = run.stepper.at(env);
+    let Effect::Record(Event::JoinReleased { released }) = run.stepper.next() else {
         panic!("the join fires")
     };
     let sources: Vec<Vec<RoleId>> = released
@@ -535,14 +538,14 @@ fn what_a_join_lets_go_to_a_group_goes_to_its_members_in_order_and_once() {
     team.roles.push(role("E", &[], &["e"]));
     team.groups.insert("g".into(), [3, 2, 3].map(RoleId).into());
     team.joins[0].to = "g".into();
-    let mut life = Hand::start(team);
-    act(&mut life);
-    act(&mut life);
+    let mut run = ManualRun::start(team);
+    act(&mut run);
+    act(&mut run);
     assert_eq!(
-        [act(&mut life), act(&mut life)].map(|(role, news)| (role, news.len())),
+        [act(&mut run), act(&mut run)].map(|(role, news)| (role, news.len())),
         [(2, 2), (3, 2)]
     );
-    let released = life.log.iter().find_map(|event| match event {
+    let released = run.log.iter().find_map(|event| match event {
         Event::StepCommitted { released, .. } => released.first(),
         _ => None,
     });

@@ -1,4 +1,4 @@
-//! Files that actions write: kept with the commit of their step, and taken back with their call.
+//! Files that actions write: committed with their step, and reverted with their call.
 
 use strata_core::event::{CallPolicy, Event, Status};
 use strata_core::file::{Content, FileChange};
@@ -7,10 +7,10 @@ use strata_core::json::Json;
 use strata_core::message::IDEA_LABEL;
 use strata_core::request::Answer;
 
-use crate::hand::{Hand, says};
+use crate::manual_run::{ManualRun, says};
 use crate::teams::{role, team};
 
-/// A file with these bytes.
+/// Returns a file with these bytes.
 fn file(bytes: &str) -> Content {
     Content::File {
         digest: Digest::from(bytes),
@@ -18,9 +18,9 @@ fn file(bytes: &str) -> Content {
     }
 }
 
-/// A call that leaves these files, each where the one before it lay.
-fn writes_files(life: &mut Hand, text: &str, files: &[(&str, Content, Content)]) -> RoleId {
-    let call = life.call();
+/// Makes a call that changes these files: path, content before, content after.
+fn writes_files(run: &mut ManualRun, text: &str, files: &[(&str, Content, Content)]) -> RoleId {
+    let call = run.call();
     let change = |(path, before, after): &(&str, Content, Content)| {
         let (before, after) = (before.clone(), after.clone());
         FileChange {
@@ -30,12 +30,12 @@ fn writes_files(life: &mut Hand, text: &str, files: &[(&str, Content, Content)])
         }
     };
     let files = files.iter().map(change).collect();
-    life.record(Event::FilesWritten {
+    run.record(Event::FilesWritten {
         role: call.role,
         work: call.work,
         files,
     });
-    life.end(call.role, Ok(says(text)));
+    run.end(call.role, Ok(says(text)));
     call.role
 }
 
@@ -47,29 +47,29 @@ fn what_an_undone_call_did_to_files_is_taken_back_and_not_kept_with_what_it_does
             role("B", &[IDEA_LABEL], &["b"]),
         ])
     };
-    let mut life = Hand::start(two());
+    let mut run = ManualRun::start(two());
     let absent = || Content::Absent;
-    writes_files(&mut life, "p ok", &[("y", absent(), file("1"))]);
-    writes_files(&mut life, "q ok", &[("y", file("1"), file("2"))]);
+    writes_files(&mut run, "p ok", &[("y", absent(), file("1"))]);
+    writes_files(&mut run, "q ok", &[("y", file("1"), file("2"))]);
     writes_files(
-        &mut life,
+        &mut run,
         "a ok",
         &[("x", absent(), file("a")), ("y", file("2"), file("3"))],
     );
-    writes_files(&mut life, "b ok", &[("x", absent(), file("b"))]);
-    assert_eq!(life.halt(), Status::Failed);
-    let decided = |life: &Hand, path: &str| life.env().files.decided[path].clone();
+    writes_files(&mut run, "b ok", &[("x", absent(), file("b"))]);
+    assert_eq!(run.halt(), Status::Failed);
+    let decided = |run: &ManualRun, path: &str| run.env().files.decided[path].clone();
     assert_eq!(
-        (decided(&life, "x"), decided(&life, "y")),
+        (decided(&run, "x"), decided(&run, "y")),
         (absent(), file("2"))
     );
-    assert!(life.env().files.kept.is_empty());
-    life.resume(two(), CallPolicy::Auto);
-    life.act(Ok(says("a again")));
-    let b = writes_files(&mut life, "b again", &[("x", absent(), file("b"))]);
-    assert_eq!(life.halt(), Status::Done);
+    assert!(run.env().files.kept.is_empty());
+    run.resume(two(), CallPolicy::Auto);
+    run.act(Ok(says("a again")));
+    let b = writes_files(&mut run, "b again", &[("x", absent(), file("b"))]);
+    assert_eq!(run.halt(), Status::Done);
     let kept = |path: &str| {
-        let kept = &life.env().files.kept[path];
+        let kept = &run.env().files.kept[path];
         (kept.role, kept.step, kept.content.clone())
     };
     assert_eq!(
@@ -80,23 +80,23 @@ fn what_an_undone_call_did_to_files_is_taken_back_and_not_kept_with_what_it_does
 
 #[test]
 fn several_may_write_a_file_again_with_the_bytes_it_has_and_make_one_directory() {
-    let mut life = Hand::start(team(vec![
+    let mut run = ManualRun::start(team(vec![
         role("A", &[IDEA_LABEL], &["a"]),
         role("B", &[IDEA_LABEL], &["b"]),
     ]));
     for text in ["a ok", "b ok"] {
         let made = ("d", Content::Absent, Content::Directory);
-        writes_files(&mut life, text, &[made, ("x", file("same"), file("same"))]);
+        writes_files(&mut run, text, &[made, ("x", file("same"), file("same"))]);
     }
-    assert_eq!(life.halt(), Status::Done);
+    assert_eq!(run.halt(), Status::Done);
 }
 
 #[test]
 fn a_commit_puts_nothing_back_that_a_later_action_of_the_same_activation_replaced() {
-    let mut life = Hand::start(team(vec![role("A", &[IDEA_LABEL], &["p", "q"])]));
+    let mut run = ManualRun::start(team(vec![role("A", &[IDEA_LABEL], &["p", "q"])]));
     let absent = || Content::Absent;
     writes_files(
-        &mut life,
+        &mut run,
         "p ok",
         &[("d", absent(), file("1")), ("y", absent(), file("1"))],
     );
@@ -105,12 +105,12 @@ fn a_commit_puts_nothing_back_that_a_later_action_of_the_same_activation_replace
         ("d", file("1"), Content::Directory),
     );
     writes_files(
-        &mut life,
+        &mut run,
         "q ok",
         &[dir, within, ("y", file("1"), file("2"))],
     );
-    assert_eq!(life.halt(), Status::Done);
-    let placed = life
+    assert_eq!(run.halt(), Status::Done);
+    let placed = run
         .env()
         .files
         .pending
@@ -125,7 +125,7 @@ fn a_commit_puts_nothing_back_that_a_later_action_of_the_same_activation_replace
         ("y", two),
     ];
     assert_eq!(placed.collect::<Vec<_>>(), expected);
-    let kept = life
+    let kept = run
         .env()
         .files
         .kept
@@ -146,33 +146,33 @@ fn what_a_step_kept_meanwhile_is_not_taken_back_with_a_call_that_waited() {
             role("D", &["b"], &["d"]),
         ]
     };
-    let mut life = Hand::start(team(roles()));
+    let mut run = ManualRun::start(team(roles()));
     let absent = || Content::Absent;
-    writes_files(&mut life, "p ok", &[("x", absent(), file("a"))]);
-    assert_eq!(life.call().role, RoleId(0));
-    life.consult(0, 0, None);
-    writes_files(&mut life, "b ok", &[("x", absent(), file("b"))]);
+    writes_files(&mut run, "p ok", &[("x", absent(), file("a"))]);
+    assert_eq!(run.call().role, RoleId(0));
+    run.ask_human(0, 0, None);
+    writes_files(&mut run, "b ok", &[("x", absent(), file("b"))]);
     // The step is committed without A.
-    let d = life.call();
+    let d = run.call();
     assert_eq!(
-        (d.role, &life.env().files.kept["x"].content),
+        (d.role, &run.env().files.kept["x"].content),
         (RoleId(2), &file("b"))
     );
-    life.reply(0, Answer::Given(Json::null()));
+    run.reply(0, Answer::Given(Json::null()));
     let change = FileChange {
         path: "x".into(),
         before: file("b"),
         after: file("d"),
     };
-    life.record(Event::FilesWritten {
+    run.record(Event::FilesWritten {
         role: d.role,
         work: d.work,
         files: vec![change],
     });
-    life.end(d.role, Ok(says("d ok")));
-    life.act(Ok(says("q ok")));
-    assert_eq!(life.halt(), Status::Failed);
-    assert_eq!(life.env().files.decided["x"], file("b"));
+    run.end(d.role, Ok(says("d ok")));
+    run.act(Ok(says("q ok")));
+    assert_eq!(run.halt(), Status::Failed);
+    assert_eq!(run.env().files.decided["x"], file("b"));
 }
 
 #[test]
@@ -184,11 +184,11 @@ fn what_somebody_changed_since_it_was_kept_is_put_back_as_it_was_found() {
             role("C", &["a"], &["c"]),
         ]
     };
-    let mut life = Hand::start(team(roles()));
-    writes_files(&mut life, "a ok", &[("x", Content::Absent, file("1"))]);
-    // Somebody else changes it, and both find that.
-    writes_files(&mut life, "b ok", &[("x", file("theirs"), file("2"))]);
-    writes_files(&mut life, "c ok", &[("x", file("theirs"), file("3"))]);
-    assert_eq!(life.halt(), Status::Failed);
-    assert_eq!(life.env().files.decided["x"], file("theirs"));
+    let mut run = ManualRun::start(team(roles()));
+    writes_files(&mut run, "a ok", &[("x", Content::Absent, file("1"))]);
+    // Somebody else changes the file, and both find that.
+    writes_files(&mut run, "b ok", &[("x", file("theirs"), file("2"))]);
+    writes_files(&mut run, "c ok", &[("x", file("theirs"), file("3"))]);
+    assert_eq!(run.halt(), Status::Failed);
+    assert_eq!(run.env().files.decided["x"], file("theirs"));
 }

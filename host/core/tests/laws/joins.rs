@@ -1,5 +1,5 @@
-//! Joins: what gets into one leaves it in order and once, together with what its mode says, and is
-//! handled as it says.
+//! Joins: what enters a join leaves it in order and once, together with what the mode of the join
+//! says, and is handled as the join says.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,23 +8,23 @@ use strata_core::event::{Event, Released, Routed};
 use strata_core::id::{JoinId, MessageId, RoleId};
 use strata_core::team::{Deliver, Mode, Team};
 
-use crate::life::{Change, Life, Weather};
-use crate::script::{Address, Script};
+use crate::lifecycle::{FaultSchedule, ResumeChange, SimulatedRun};
+use crate::script::{RecipientChoice, Script};
 use crate::teams::{any_team, cases};
 
-const WINDY: Weather = Weather {
+const SOME_FAULTS: FaultSchedule = FaultSchedule {
     kills: 2,
     stops: 1,
     mail: 3,
     resumes: 3,
-    change: Change::Everything,
+    change: ResumeChange::Everything,
 };
 
-/// What the events of a life say waits in its joins, by source.
+/// What waits in the joins of a run according to its events, by source.
 #[derive(Default)]
-struct Ledger(BTreeMap<(JoinId, RoleId), VecDeque<MessageId>>);
+struct ExpectedQueues(BTreeMap<(JoinId, RoleId), VecDeque<MessageId>>);
 
-impl Ledger {
+impl ExpectedQueues {
     fn buffered(&mut self, routed: &Routed) {
         for join in &routed.joins {
             let from = routed.from.expect("nothing gets into a join from outside");
@@ -35,14 +35,14 @@ impl Ledger {
         }
     }
 
-    /// Whether the messages that were released are the oldest of their senders.
+    /// Returns whether the messages that were released are the oldest of their senders.
     fn has(&self, Released { join, messages, .. }: &Released) -> bool {
         messages
             .iter()
             .all(|(from, id)| self.0.get(&(*join, *from)).and_then(VecDeque::front) == Some(id))
     }
 
-    /// Takes what was released, which must be the oldest of each sender.
+    /// Removes the released messages, which must be the oldest of each sender.
     fn released(
         &mut self,
         Released {
@@ -74,7 +74,8 @@ impl Ledger {
     }
 }
 
-/// The sources of what a join let go are those that its mode says, in its order.
+/// Returns whether the sources of a release are those required by the mode of the join, in its
+/// order.
 fn fits(team: &Team, Released { join, messages, .. }: &Released) -> bool {
     let join = team.join(*join);
     let sources: Vec<RoleId> = messages.iter().map(|(from, _)| *from).collect();
@@ -96,10 +97,10 @@ proptest! {
 
     #[test]
     fn what_gets_into_a_join_leaves_it_in_order_and_at_most_once(team in any_team(), seed: u64, order: u64) {
-        let script = Script { seed, address: Address::Often, trouble: 15 };
-        let life = Life::tell(&team, script, WINDY, order);
-        let mut ledger = Ledger::default();
-        for (event, state) in life.log.iter().zip(&life.states) {
+        let script = Script { seed, address: RecipientChoice::Often, failure_percent: 15 };
+        let run = SimulatedRun::complete(&team, script, SOME_FAULTS, order);
+        let mut ledger = ExpectedQueues::default();
+        for (event, state) in run.log.iter().zip(&run.states) {
             match event {
                 Event::StepCommitted { routed, released, .. } => {
                     // A join fires at the message that completes it.
@@ -134,8 +135,8 @@ proptest! {
 
     #[test]
     fn what_is_to_be_handled_alone_is_handled_alone(team in any_team(), seed: u64, order: u64) {
-        let life = Life::tell(&team, Script { seed, address: Address::Often, trouble: 15 }, WINDY, order);
-        for pair in life.states.windows(2) {
+        let run = SimulatedRun::complete(&team, Script { seed, address: RecipientChoice::Often, failure_percent: 15 }, SOME_FAULTS, order);
+        for pair in run.states.windows(2) {
             for (before, after) in pair[0].roles.iter().zip(&pair[1].roles) {
                 let (None, Some(opened)) = (&before.activation, &after.activation) else { continue };
                 let (taken, left) = before.mailbox.split_at(opened.news.len());

@@ -1,5 +1,5 @@
-//! Order and privacy: when things arrive changes nothing, what is sent in a step is seen in the
-//! next, and nobody sees what is another's.
+//! Order and privacy: the order in which things arrive changes nothing, what is sent in a step is
+//! received in the next, and no role sees what is private to another.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,51 +14,52 @@ use strata_core::json::Json;
 use strata_core::stepper::Stepper;
 use strata_core::team::Team;
 
-use crate::hand::mail;
-use crate::life::{Change, Life, Weather};
-use crate::script::{Address, Script};
+use crate::lifecycle::{FaultSchedule, ResumeChange, SimulatedRun};
+use crate::manual_run::mail;
+use crate::script::{RecipientChoice, Script};
+use crate::state_view::{StateView, state_view};
 use crate::teams::{SCOPES, any_team, cases};
-use crate::view::{View, view};
 
-const WINDY: Weather = Weather {
+const SOME_FAULTS: FaultSchedule = FaultSchedule {
     kills: 2,
     stops: 1,
     mail: 3,
     resumes: 2,
-    change: Change::Nothing,
+    change: ResumeChange::Nothing,
 };
 
 fn script(seed: u64) -> Script {
     Script {
         seed,
-        address: Address::Often,
-        trouble: 20,
+        address: RecipientChoice::Often,
+        failure_percent: 20,
     }
 }
 
-/// What a life looks like after each step and at each end.
-fn milestones(team: &Team, seed: u64, order: u64) -> Vec<(Status, View)> {
-    let life = Life::tell(
+/// Returns what a run looks like after each step and at each end.
+fn milestones(team: &Team, seed: u64, order: u64) -> Vec<(Status, StateView)> {
+    let run = SimulatedRun::complete(
         team,
         script(seed),
-        Weather {
+        FaultSchedule {
             resumes: 2,
-            ..Weather::default()
+            ..FaultSchedule::default()
         },
         order,
     );
     let stone =
         |event: &Event| matches!(event, Event::StepCommitted { .. } | Event::RunEnded { .. });
-    let all = life
+    let all = run
         .log
         .iter()
-        .zip(&life.states)
+        .zip(&run.states)
         .filter(|(event, _)| stone(event));
-    all.map(|(_, state)| (state.status, view(state))).collect()
+    all.map(|(_, state)| (state.status, state_view(state)))
+        .collect()
 }
 
-/// Whose doing an event is.
-fn doers(event: &Event) -> Vec<RoleId> {
+/// Returns the roles that an event concerns.
+fn acting_roles(event: &Event) -> Vec<RoleId> {
     match event {
         Event::CallStarted { role, .. }
         | Event::HostCalled { role, .. }
@@ -72,25 +73,25 @@ fn doers(event: &Event) -> Vec<RoleId> {
     }
 }
 
-/// What everyone but the doers of an event can see.
+/// Returns what all roles can see that the event does not concern.
 fn seen_by_others(
     env: &Environment,
-    doers: &[RoleId],
+    acting_roles: &[RoleId],
 ) -> BTreeMap<RoleId, (Vec<Mail>, Vec<MessageRef>, String)> {
     let others = (0..env.roles.len() as u16)
         .map(RoleId)
-        .filter(|id| !doers.contains(id));
-    let sight = |id: RoleId| {
+        .filter(|id| !acting_roles.contains(id));
+    let visible_state = |id: RoleId| {
         (
             env.role(id).mailbox.clone(),
             env.memory(id).collect(),
             format!("{:?}", env.role(id).scope),
         )
     };
-    others.map(|id| (id, sight(id))).collect()
+    others.map(|id| (id, visible_state(id))).collect()
 }
 
-/// The same environment, with everything that is private to others than `id` turned upside down.
+/// Returns the environment with everything altered that is private to roles other than `id`.
 fn scrambled(env: &Environment, id: RoleId) -> Environment {
     let mut env = env.clone();
     let secret = env.add(mail("a secret", "l0", &[]));
@@ -135,7 +136,7 @@ proptest! {
         team in any_team(), seed: u64, orders in any::<[u64; 2]>(), parallel in 1..6_usize,
     ) {
         let mut team = team;
-        // Who is still paid for when the money runs out does depend on who was first.
+        // Which role can still pay when the money runs out depends on the order.
         team.policy.budget = None;
         team.policy.purses = Default::default();
         let mut other = team.clone();
@@ -145,8 +146,8 @@ proptest! {
 
     #[test]
     fn nothing_that_is_sent_or_written_in_a_step_is_seen_before_the_next(team in any_team(), seed: u64, order: u64) {
-        let life = Life::tell(&team, script(seed), WINDY, order);
-        for (pair, event) in life.states.windows(2).zip(&life.log[1..]) {
+        let run = SimulatedRun::complete(&team, script(seed), SOME_FAULTS, order);
+        for (pair, event) in run.states.windows(2).zip(&run.log[1..]) {
             let [before, after] = pair else { unreachable!("windows of two") };
             if !(before.open && after.open) {
                 continue;
@@ -159,18 +160,18 @@ proptest! {
             }
             prop_assert_eq!(&before.history, &after.history, "{:?}", event);
             prop_assert_eq!(&before.dead_letters, &after.dead_letters);
-            let doers = doers(event);
-            prop_assert_eq!(seen_by_others(before, &doers), seen_by_others(after, &doers), "{:?}", event);
+            let acting_roles = acting_roles(event);
+            prop_assert_eq!(seen_by_others(before, &acting_roles), seen_by_others(after, &acting_roles), "{:?}", event);
             prop_assert!(before.roles.iter().map(|role| &role.mailbox).eq(after.roles.iter().map(|role| &role.mailbox)));
         }
     }
 
     #[test]
     fn a_role_handles_only_what_was_published_in_earlier_steps(team in any_team(), seed: u64, order: u64) {
-        let life = Life::tell(&team, script(seed), WINDY, order);
+        let run = SimulatedRun::complete(&team, script(seed), SOME_FAULTS, order);
         let mut published: BTreeSet<String> = BTreeSet::new();
-        let mut calls = life.calls.iter().peekable();
-        for (at, event) in life.log.iter().enumerate() {
+        let mut calls = run.calls.iter().peekable();
+        for (at, event) in run.log.iter().enumerate() {
             match event {
                 Event::RunStarted { routed, .. } | Event::MessageSent { routed, .. } => {
                     published.insert(routed.id.0.clone());
@@ -188,17 +189,17 @@ proptest! {
 
     #[test]
     fn nobody_sees_what_is_private_to_another(team in any_team(), seed: u64, order: u64) {
-        let life = Life::tell(&team, script(seed), WINDY, order);
-        for (at, call) in &life.calls {
-            let (before, id) = (&life.states[at - 1], call.role);
-            let other = Stepper::new(life.team().clone(), scrambled(before, id));
+        let run = SimulatedRun::complete(&team, script(seed), SOME_FAULTS, order);
+        for (at, call) in &run.calls {
+            let (before, id) = (&run.states[at - 1], call.role);
+            let other = Stepper::new(run.team().clone(), scrambled(before, id));
             prop_assert_eq!(other.next(), Effect::Call(call.clone()));
             for label in [None, Some("l0")] {
                 prop_assert_eq!(before.remembered(id, label, 9), other.env().remembered(id, label, 9));
             }
             for scope in SCOPES.iter().copied().chain(["role"]) {
-                let keys = |env: &Environment| env.keys(life.team(), id, scope, &[]);
-                let read = |env: &Environment| env.read(life.team(), id, ScopeKey { scope, key: "k0" }, None, &[]);
+                let keys = |env: &Environment| env.keys(run.team(), id, scope, &[]);
+                let read = |env: &Environment| env.read(run.team(), id, ScopeKey { scope, key: "k0" }, None, &[]);
                 prop_assert_eq!((keys(before), read(before)), (keys(other.env()), read(other.env())));
             }
         }

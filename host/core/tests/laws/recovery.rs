@@ -1,4 +1,4 @@
-//! Recovery: a life that was disturbed ends as one that was not, and does nothing twice.
+//! Recovery: a run that was disturbed ends like one that was not, and does nothing twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,38 +10,38 @@ use strata_core::fault::Hope;
 use strata_core::id::RoleId;
 use strata_core::team::{Retry, Team};
 
-use crate::life::{Change, Life, Weather};
-use crate::script::{Address, Script};
+use crate::lifecycle::{FaultSchedule, ResumeChange, SimulatedRun};
+use crate::script::{RecipientChoice, Script};
+use crate::state_view::state_view;
 use crate::teams::{any_team, cases, steady_team};
-use crate::view::view;
 
-const STORMY: Weather = Weather {
+const MANY_FAULTS: FaultSchedule = FaultSchedule {
     kills: 4,
     stops: 3,
     mail: 0,
     resumes: 6,
-    change: Change::Circumstances,
+    change: ResumeChange::ComponentsAndCalls,
 };
 
-/// A life that is resumed until it gets through everything.
-fn disturbed(team: &Team, seed: u64, order: u64) -> Life {
-    Life::tell(
+/// Returns a run that is resumed until it is done.
+fn disturbed(team: &Team, seed: u64, order: u64) -> SimulatedRun {
+    SimulatedRun::complete(
         team,
         script(seed),
-        Weather {
+        FaultSchedule {
             resumes: 400,
-            ..STORMY
+            ..MANY_FAULTS
         },
         order,
     )
 }
 
-/// Every end of a call, with the invocation it ends and whether it succeeded.
-fn ends(life: &Life) -> Vec<(usize, &Invocation, bool)> {
+/// Returns every end of a call, with the attempt it ends and whether it succeeded.
+fn ends(run: &SimulatedRun) -> Vec<(usize, &Invocation, bool)> {
     let mut started: BTreeMap<RoleId, &Invocation> = BTreeMap::new();
-    let mut calls = life.calls.iter().peekable();
+    let mut calls = run.calls.iter().peekable();
     let mut ends = Vec::new();
-    for (at, event) in life.log.iter().enumerate() {
+    for (at, event) in run.log.iter().enumerate() {
         if let Some((_, call)) = calls.next_if(|(start, _)| *start == at) {
             started.insert(call.role, call);
         }
@@ -54,27 +54,27 @@ fn ends(life: &Life) -> Vec<(usize, &Invocation, bool)> {
     ends
 }
 
-/// A call that was made, or one that has nothing to do any more with what is made under its key.
-enum Remade<'a> {
+/// A call that was made, or a call whose key may be used again by an unrelated call.
+enum CallHistory<'a> {
     Made(&'a Invocation),
     Forget(&'a str),
 }
 
-/// All calls; and after each conflict those that followed a call that it took back.
-fn remade(life: &Life) -> Vec<Remade<'_>> {
+/// Returns all calls and, after each conflict, those that followed a call that was reverted.
+fn call_history(run: &SimulatedRun) -> Vec<CallHistory<'_>> {
     let mut all = Vec::new();
     let mut made: Vec<&Invocation> = Vec::new();
-    let mut calls = life.calls.iter().peekable();
-    for (at, event) in life.log.iter().enumerate() {
+    let mut calls = run.calls.iter().peekable();
+    for (at, event) in run.log.iter().enumerate() {
         if let Some((_, call)) = calls.next_if(|(start, _)| *start == at) {
             made.push(call);
-            all.push(Remade::Made(call));
+            all.push(CallHistory::Made(call));
         }
         let Event::StepConflicted { writers, .. } = event else {
             continue;
         };
         for writer in writers {
-            let activation = life.states[at]
+            let activation = run.states[at]
                 .role(writer.role)
                 .activation
                 .as_ref()
@@ -84,7 +84,7 @@ fn remade(life: &Life) -> Vec<Remade<'_>> {
                 call.role == writer.role && call.idempotency_key.starts_with(&opened)
             });
             let lost = after.filter(|call| call.outputs.len() > kept);
-            all.extend(lost.map(|call| Remade::Forget(&call.idempotency_key)));
+            all.extend(lost.map(|call| CallHistory::Forget(&call.idempotency_key)));
         }
     }
     all
@@ -105,27 +105,27 @@ proptest! {
     #![proptest_config(cases(128))]
 
     #[test]
-    fn a_disturbed_life_ends_as_the_undisturbed_one(team in steady_team(), seed: u64, order: u64, parallel in 1..5_usize) {
-        let script = Script { seed, address: Address::Often, trouble: 0 };
-        let calm = Life::tell(&team, script, Weather::default(), 0);
+    fn a_disturbed_run_ends_as_the_undisturbed_one(team in steady_team(), seed: u64, order: u64, parallel in 1..5_usize) {
+        let script = Script { seed, address: RecipientChoice::Often, failure_percent: 0 };
+        let calm = SimulatedRun::complete(&team, script, FaultSchedule::default(), 0);
         let mut team = team;
         team.policy.max_parallel = parallel;
         let rough = disturbed(&team, seed, order);
         prop_assert_eq!(calm.env().status, rough.env().status);
-        prop_assert_eq!(view(calm.env()), view(rough.env()));
+        prop_assert_eq!(state_view(calm.env()), state_view(rough.env()));
     }
 
     #[test]
     fn what_is_finished_is_never_started_again(team in steady_team(), seed: u64, order: u64) {
-        let life = disturbed(&team, seed, order);
+        let run = disturbed(&team, seed, order);
         let mut finished = BTreeMap::new();
-        for (at, call, succeeded) in ends(&life) {
+        for (at, call, succeeded) in ends(&run) {
             if succeeded {
                 let twice = finished.insert(&call.idempotency_key, at);
                 prop_assert_eq!(twice, None, "{:?} was finished twice", call);
             }
         }
-        for (start, call) in &life.calls {
+        for (start, call) in &run.calls {
             let end = finished.get(&call.idempotency_key);
             prop_assert!(end.is_none_or(|end| start < end), "{:?} was started after it was finished", call);
         }
@@ -133,17 +133,17 @@ proptest! {
 
     #[test]
     fn the_idea_is_published_once(team in any_team(), seed: u64, order: u64) {
-        let life = Life::tell(&team, script(seed), STORMY, order);
-        let all: Vec<_> = life.env().history.iter().map(|id| life.env().message(*id).id.0.as_str()).collect();
+        let run = SimulatedRun::complete(&team, script(seed), MANY_FAULTS, order);
+        let all: Vec<_> = run.env().history.iter().map(|id| run.env().message(*id).id.0.as_str()).collect();
         prop_assert_eq!(all.iter().filter(|id| **id == "idea").count(), 1);
         prop_assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
     }
 
     #[test]
     fn attempts_count_from_one_over_kills_stops_and_resumes(team in any_team(), seed: u64, order: u64) {
-        let life = Life::tell(&team, script(seed), STORMY, order);
+        let run = SimulatedRun::complete(&team, script(seed), MANY_FAULTS, order);
         let mut last: BTreeMap<&str, u32> = BTreeMap::new();
-        for (_, call) in &life.calls {
+        for (_, call) in &run.calls {
             let attempts = last.entry(&call.idempotency_key).or_default();
             prop_assert_eq!(call.attempt, *attempts + 1, "{:?}", call);
             *attempts += 1;
@@ -152,28 +152,28 @@ proptest! {
 
     #[test]
     fn every_attempt_of_a_call_is_given_the_same_input(team in any_team(), seed: u64, order: u64) {
-        let weather = Weather { mail: 3, change: Change::Everything, ..STORMY };
-        let life = Life::tell(&team, script(seed), weather, order);
+        let faults = FaultSchedule { mail: 3, change: ResumeChange::Everything, ..MANY_FAULTS };
+        let run = SimulatedRun::complete(&team, script(seed), faults, order);
         let mut first: BTreeMap<&str, &Invocation> = BTreeMap::new();
-        for call in remade(&life) {
+        for call in call_history(&run) {
             match call {
-                Remade::Made(call) => {
+                CallHistory::Made(call) => {
                     let before = first.entry(&call.idempotency_key).or_insert(call);
                     prop_assert_eq!((before.role, before.work, &before.task), (call.role, call.work, &call.task));
                     prop_assert_eq!(&before.news, &call.news);
                     prop_assert_eq!(&before.outputs, &call.outputs);
                 }
-                // What comes after a call that is made again sees another output.
-                Remade::Forget(key) => drop(first.remove(key)),
+                // A call after one that is made again sees another output.
+                CallHistory::Forget(key) => drop(first.remove(key)),
             }
         }
     }
 
     #[test]
     fn only_what_may_pass_is_retried_and_ever_more_slowly(team in any_team(), seed: u64, order: u64) {
-        let life = Life::tell(&team, Script { trouble: 60, ..script(seed) }, STORMY, order);
+        let run = SimulatedRun::complete(&team, Script { failure_percent: 60, ..script(seed) }, MANY_FAULTS, order);
         let mut failures: BTreeMap<RoleId, u32> = BTreeMap::new();
-        for (event, state) in life.log.iter().zip(&life.states) {
+        for (event, state) in run.log.iter().zip(&run.states) {
             match event {
                 Event::RunResumed { .. } => failures.clear(),
                 Event::CallFinished { role, .. } => drop(failures.remove(role)),
@@ -196,21 +196,21 @@ proptest! {
     fn recorded_calls_are_served_as_the_end_of_the_last_attempt_and_the_operator_say(
         team in any_team(), seed: u64, order: u64,
     ) {
-        let life = Life::tell(&team, Script { trouble: 50, ..script(seed) }, STORMY, order);
-        // What is known of the call that each role is at.
+        let run = SimulatedRun::complete(&team, Script { failure_percent: 50, ..script(seed) }, MANY_FAULTS, order);
+        // What is known of the current call of each role.
         let mut recorded = BTreeMap::new();
         let mut kept: BTreeMap<RoleId, bool> = BTreeMap::new();
         let mut policy = CallPolicy::Auto;
-        let mut calls = life.calls.iter().peekable();
-        for (at, event) in life.log.iter().enumerate() {
+        let mut calls = run.calls.iter().peekable();
+        for (at, event) in run.log.iter().enumerate() {
             match event {
                 Event::RunResumed { calls, .. } => {
                     policy = *calls;
-                    let killed = life.states[at - 1].activations().filter(|(_, a)| a.phase == Phase::Running);
+                    let killed = run.states[at - 1].activations().filter(|(_, a)| a.phase == Phase::Running);
                     kept.extend(killed.map(|(id, _)| (id, true)));
                 }
                 Event::ComponentChanged { slot, .. } => {
-                    let env = &life.states[at];
+                    let env = &run.states[at];
                     let activation = env.role(slot.role).activation.as_ref();
                     let work = activation.and_then(|a| a.work(team.role(slot.role)));
                     if work.and_then(|work| strata_core::stepper::slot(team.role(slot.role), slot.role, work)) == Some(*slot) {
@@ -222,7 +222,7 @@ proptest! {
                     recorded.remove(role);
                     kept.remove(role);
                 }
-                // What a conflict takes back is told among the cases.
+                // Calls reverted by a conflict are covered by the regression tests.
                 Event::StepConflicted { .. } => return Ok(()),
                 Event::HostCalled { role, call, source: Source::Live, .. } => {
                     recorded.entry(*role).or_insert_with(Vec::new).push(call.clone());
@@ -248,7 +248,7 @@ proptest! {
 fn script(seed: u64) -> Script {
     Script {
         seed,
-        address: Address::Often,
-        trouble: 30,
+        address: RecipientChoice::Often,
+        failure_percent: 30,
     }
 }

@@ -1,5 +1,5 @@
-//! Who receives what and when: every message of a life, held against an oracle that is written for
-//! nothing but to be plain.
+//! Who receives what and when: every message of a run, compared with an independent oracle whose
+//! only aim is to be simple.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,31 +13,31 @@ use strata_core::id::RoleId;
 use strata_core::message::{Draft, Hop, Message};
 use strata_core::team::{Deliver, Mode, Outside, Team};
 
-use crate::life::{Change, Life, Weather};
-use crate::script::{Address, Script, drafts};
+use crate::lifecycle::{FaultSchedule, ResumeChange, SimulatedRun};
+use crate::script::{RecipientChoice, Script, drafts};
 use crate::teams::{any_team, cases};
 
-/// A post office of its own.
-struct Post<'a> {
+/// An independent implementation of routing and joins.
+struct RoutingOracle<'a> {
     team: &'a Team,
-    /// The ids in each mailbox, with those that are handled alone.
+    /// The ids in each mailbox, and which of them are handled alone.
     boxes: Vec<Vec<(String, bool)>>,
-    /// What waits in each join, in the order in which it came: its sender and its id.
+    /// The messages in each join, in the order of arrival: sender and id.
     waiting: Vec<Vec<(RoleId, String)>>,
-    /// The ids that each role took and has not finished with.
+    /// The ids that each role took and has not finished handling.
     taken: Vec<Vec<String>>,
-    /// The legs that travel with a message.
+    /// The hops that travel with a message.
     legs: BTreeMap<String, Vec<Hop>>,
-    /// Ids and names of what is on its way out.
+    /// The outbox: ids and names.
     leaving: Vec<(String, Vec<String>)>,
-    /// Ids and names of nobody.
+    /// The dead letters: ids and names.
     dead: Vec<(String, String)>,
-    /// What actions returned, by its text.
+    /// What actions returned, by text.
     drafts: BTreeMap<String, Draft>,
 }
 
-impl Post<'_> {
-    /// The role that a name stands for by itself.
+impl RoutingOracle<'_> {
+    /// Returns the role with this name or alias.
     fn role_named(&self, name: &str) -> Option<usize> {
         let roles = &self.team.roles;
         let by_name = roles.iter().position(|role| role.name == name);
@@ -47,7 +47,7 @@ impl Post<'_> {
         by_name.or(by_alias)
     }
 
-    /// Delivers a message to everyone who is named, once.
+    /// Delivers a message to all recipients with these names, once.
     fn deliver(&mut self, message: &Message, from: Option<usize>, names: &[String]) {
         let mut receivers = BTreeSet::new();
         let mut joined = BTreeSet::new();
@@ -79,12 +79,13 @@ impl Post<'_> {
         }
         if from.is_some() && self.team.outside == Outside::Somebody {
             let is_join = |name: &&String| self.team.joins.iter().any(|join| join.id == **name);
-            let (joins, names): (Vec<&String>, Vec<&String>) =
-                unknown.into_iter().partition(is_join);
-            let names: Vec<String> = names.into_iter().cloned().collect();
-            unknown = joins;
-            self.leaving
-                .extend((!names.is_empty()).then(|| (message.id.0.clone(), names)));
+            let mut names = unknown.clone();
+            names.retain(|name| !is_join(name));
+            unknown.retain(|name| is_join(name));
+            if !names.is_empty() {
+                let names = names.into_iter().cloned().collect();
+                self.leaving.push((message.id.0.clone(), names));
+            }
         }
         self.dead.extend(
             unknown
@@ -100,15 +101,15 @@ impl Post<'_> {
         }
     }
 
-    /// The join that a name stands for, if it waits for this sender.
+    /// Returns the join with this name, if it waits for this sender.
     fn join_for(&self, name: &str, from: Option<usize>) -> Option<usize> {
         let from = RoleId(from? as u16);
         let found = self.team.joins.iter().position(|join| join.id == name)?;
         self.team.joins[found].from.contains(&from).then_some(found)
     }
 
-    /// What a join would let go now: the places of messages in it.
-    fn ripe(&self, join: usize, mode: Mode) -> Vec<usize> {
+    /// Returns the indices of the messages that a join would release now.
+    fn releasable(&self, join: usize, mode: Mode) -> Vec<usize> {
         let oldest = |source: &RoleId| {
             self.waiting[join]
                 .iter()
@@ -137,16 +138,19 @@ impl Post<'_> {
     }
 
     fn can_fire(&self, modes: &[Mode]) -> bool {
-        (0..self.team.joins.len())
-            .any(|join| modes.iter().any(|mode| !self.ripe(join, *mode).is_empty()))
+        (0..self.team.joins.len()).any(|join| {
+            modes
+                .iter()
+                .any(|mode| !self.releasable(join, *mode).is_empty())
+        })
     }
 
-    /// Lets the first join of these modes fire that can.
+    /// Fires the first join of these modes that can fire.
     fn fire(&mut self, modes: &[Mode]) -> bool {
         for join in 0..self.team.joins.len() {
             let places: Vec<usize> = modes
                 .iter()
-                .flat_map(|mode| self.ripe(join, *mode))
+                .flat_map(|mode| self.releasable(join, *mode))
                 .collect();
             if places.is_empty() {
                 continue;
@@ -184,14 +188,14 @@ impl Post<'_> {
         }
     }
 
-    /// Whether nobody has anything to read or to finish, and nothing is on its way out.
+    /// Returns whether no role has mail or open work, and the outbox is empty.
     fn is_quiet(&self) -> bool {
         self.boxes.iter().all(Vec::is_empty)
             && self.taken.iter().all(Vec::is_empty)
             && self.leaving.is_empty()
     }
 
-    /// Takes the mail of one activation out of a mailbox.
+    /// Takes the messages of one activation from a mailbox.
     fn take(&mut self, role: usize) {
         let mail = &mut self.boxes[role];
         let end = if mail[0].1 {
@@ -204,7 +208,7 @@ impl Post<'_> {
         self.taken[role] = mail.drain(..end).map(|(id, _)| id).collect();
     }
 
-    /// Delivers what a role published. `answers` are the legs of the mail it answers.
+    /// Delivers a message that a role published. `answers` are the hops of the mail it answers.
     fn publish(&mut self, message: &Message, from: usize, answers: Vec<Hop>) {
         let draft = self
             .drafts
@@ -249,11 +253,11 @@ impl Post<'_> {
             vec!["<all>".into()]
         };
         self.deliver(message, Some(from), &names);
-        // A join fires at the arrival that completes it.
+        // A join fires at the message that completes it.
         while self.fire(&[Mode::All, Mode::Any]) {}
     }
 
-    /// Follows an event. `before` is the state it happened in.
+    /// Updates the oracle after an event. `before` is the state in which it happened.
     fn follow(&mut self, event: &Event, before: &Environment) {
         match event {
             Event::MessageSent { message, .. } => {
@@ -329,9 +333,9 @@ proptest! {
     fn a_message_reaches_exactly_the_mailboxes_and_joins_that_routing_names_and_leaves_joins_as_they_say(
         team in any_team(), seed: u64, order: u64,
     ) {
-        let weather = Weather { kills: 1, stops: 1, mail: 4, resumes: 2, change: Change::Nothing };
-        let life = Life::tell(&team, Script { seed, address: Address::Often, trouble: 15 }, weather, order);
-        let mut post = Post {
+        let faults = FaultSchedule { kills: 1, stops: 1, mail: 4, resumes: 2, change: ResumeChange::Nothing };
+        let run = SimulatedRun::complete(&team, Script { seed, address: RecipientChoice::Often, failure_percent: 15 }, faults, order);
+        let mut post = RoutingOracle {
             team: &team,
             boxes: vec![Vec::new(); team.roles.len()],
             waiting: vec![Vec::new(); team.joins.len()],
@@ -341,9 +345,9 @@ proptest! {
             dead: Vec::new(),
             drafts: BTreeMap::new(),
         };
-        let idea = life.states[0].message(life.states[0].history[0]).clone();
+        let idea = run.states[0].message(run.states[0].history[0]).clone();
         post.deliver(&idea, None, &["<all>".into()]);
-        for (pair, event) in life.states.windows(2).zip(&life.log[1..]) {
+        for (pair, event) in run.states.windows(2).zip(&run.log[1..]) {
             post.follow(event, &pair[0]);
             let id = |message: &MessageRef| pair[1].message(*message).id.0.clone();
             for (role, state) in pair[1].roles.iter().enumerate() {
@@ -362,7 +366,7 @@ proptest! {
                 let left = post.waiting.iter().any(|waiting| !waiting.is_empty());
                 prop_assert_eq!(left, pair[1].status == Status::Stalled, "stalled is what waits in vain");
             }
-            // Nothing that can fire is left behind.
+            // No join that can fire is left.
             prop_assert!(!post.can_fire(&[Mode::All, Mode::Any]), "after {:?}", event);
             let ended = matches!(event, Event::RunEnded { status: Status::Done | Status::Stalled, .. });
             prop_assert!(!(ended && post.can_fire(&[Mode::Active])), "after {:?}", event);
@@ -370,14 +374,14 @@ proptest! {
             prop_assert_eq!(&pair[1].outbox.iter().map(leaving).collect::<Vec<_>>(), &post.leaving);
         }
         let dead = |letter: &strata_core::environment::DeadLetter| {
-            (life.env().message(letter.message).id.0.clone(), letter.to.clone())
+            (run.env().message(letter.message).id.0.clone(), letter.to.clone())
         };
-        prop_assert_eq!(life.env().dead_letters.iter().map(dead).collect::<Vec<_>>(), post.dead);
-        for role in &life.env().roles {
+        prop_assert_eq!(run.env().dead_letters.iter().map(dead).collect::<Vec<_>>(), post.dead);
+        for role in &run.env().roles {
             let memory: BTreeSet<MessageRef> = role.memory.iter().copied().collect();
             prop_assert_eq!(memory.len(), role.memory.len(), "nothing is remembered twice");
         }
-        let ids: Vec<_> = life.env().history.iter().map(|id| &life.env().message(*id).id).collect();
+        let ids: Vec<_> = run.env().history.iter().map(|id| &run.env().message(*id).id).collect();
         prop_assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "an id is given once");
     }
 }

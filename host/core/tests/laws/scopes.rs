@@ -1,5 +1,5 @@
-//! Shared scopes: a commit takes in the writes of all roles, in their order, or stops where they
-//! contradict.
+//! Shared scopes: a commit merges the writes of all roles, in their order, or the run stops if they
+//! conflict.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,11 +12,11 @@ use strata_core::fault::FaultKind;
 use strata_core::id::RoleId;
 use strata_core::team::{OnFault, Reducer};
 
-use crate::life::{Change, Life, Weather};
-use crate::script::{Address, Script};
+use crate::lifecycle::{FaultSchedule, ResumeChange, SimulatedRun};
+use crate::script::{RecipientChoice, Script};
 use crate::teams::{any_team, cases};
 
-/// What the roles that completed the step wrote, in order.
+/// Returns the writes of the roles that completed the step, in order.
 fn writes(env: &Environment) -> Vec<(RoleId, &Write)> {
     let complete = env
         .activations()
@@ -30,7 +30,7 @@ fn writes(env: &Environment) -> Vec<(RoleId, &Write)> {
         .collect()
 }
 
-/// Who wrote each key of the scopes in which only one role may.
+/// Returns who wrote each key of the scopes without a reducer.
 fn claims(env: &Environment) -> BTreeMap<(&str, &str), BTreeSet<RoleId>> {
     let mut claims: BTreeMap<_, BTreeSet<RoleId>> = BTreeMap::new();
     for (id, write) in writes(env) {
@@ -52,12 +52,12 @@ fn claims(env: &Environment) -> BTreeMap<(&str, &str), BTreeSet<RoleId>> {
     claims
 }
 
-const WINDY: Weather = Weather {
+const SOME_FAULTS: FaultSchedule = FaultSchedule {
     kills: 1,
     stops: 1,
     mail: 2,
     resumes: 3,
-    change: Change::Everything,
+    change: ResumeChange::Everything,
 };
 
 proptest! {
@@ -67,8 +67,8 @@ proptest! {
     fn two_roles_that_write_one_key_stop_the_step_unless_the_scope_unites_them(
         team in any_team(), seed: u64, order: u64,
     ) {
-        let life = Life::tell(&team, Script { seed, address: Address::Often, trouble: 10 }, WINDY, order);
-        for (pair, event) in life.states.windows(2).zip(&life.log[1..]) {
+        let run = SimulatedRun::complete(&team, Script { seed, address: RecipientChoice::Often, failure_percent: 10 }, SOME_FAULTS, order);
+        for (pair, event) in run.states.windows(2).zip(&run.log[1..]) {
             let [before, after] = pair else { unreachable!("windows of two") };
             let claims = claims(before);
             match event {
@@ -94,8 +94,8 @@ proptest! {
 
     #[test]
     fn a_commit_takes_in_the_writes_in_the_order_of_the_roles(team in any_team(), seed: u64, order: u64) {
-        let life = Life::tell(&team, Script { seed, address: Address::Often, trouble: 10 }, WINDY, order);
-        for (pair, event) in life.states.windows(2).zip(&life.log[1..]) {
+        let run = SimulatedRun::complete(&team, Script { seed, address: RecipientChoice::Often, failure_percent: 10 }, SOME_FAULTS, order);
+        for (pair, event) in run.states.windows(2).zip(&run.log[1..]) {
             let [before, after] = pair else { unreachable!("windows of two") };
             if !matches!(event, Event::StepCommitted { .. }) {
                 prop_assert_eq!(&before.shared, &after.shared, "{:?}", event);
@@ -119,25 +119,25 @@ proptest! {
     }
 
     #[test]
-    fn with_a_reducer_a_life_that_was_stopped_by_a_conflict_goes_on(team in any_team(), seed: u64, order: u64) {
+    fn with_a_reducer_a_run_that_was_stopped_by_a_conflict_goes_on(team in any_team(), seed: u64, order: u64) {
         let mut team = team;
         team.policy.on_fault = OnFault::Stop;
         team.policy.budget = None;
         team.policy.purses = Default::default();
-        let script = Script { seed, address: Address::Often, trouble: 0 };
-        let mut life = Life::tell(&team, script, Weather::default(), order);
-        let conflicts = |life: &Life| life.log.iter().filter(|e| matches!(e, Event::StepConflicted { .. })).count();
-        let before = conflicts(&life);
-        prop_assert_eq!(before > 0, life.env().status == Status::Failed, "nothing else goes wrong here");
+        let script = Script { seed, address: RecipientChoice::Often, failure_percent: 0 };
+        let mut run = SimulatedRun::complete(&team, script, FaultSchedule::default(), order);
+        let conflicts = |run: &SimulatedRun| run.log.iter().filter(|e| matches!(e, Event::StepConflicted { .. })).count();
+        let before = conflicts(&run);
+        prop_assert_eq!(before > 0, run.env().status == Status::Failed, "nothing else goes wrong here");
         if before == 0 {
             return Ok(());
         }
         for reducer in team.scopes.values_mut() {
             reducer.get_or_insert(Reducer::Append);
         }
-        life.resume_as(team);
-        life.run();
-        prop_assert_eq!(conflicts(&life), before);
-        prop_assert!(matches!(life.env().status, Status::Done | Status::Stalled | Status::StepLimit));
+        run.resume_as(team);
+        run.run_to_end();
+        prop_assert_eq!(conflicts(&run), before);
+        prop_assert!(matches!(run.env().status, Status::Done | Status::Stalled | Status::StepLimit));
     }
 }

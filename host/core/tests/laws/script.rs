@@ -1,6 +1,6 @@
-//! The script: what the actions of a life return. A success depends on the seed and on what the
-//! call can see (its seed, its news, the earlier outputs, memory, scopes) and on nothing else, so
-//! whatever leaks shows in the outputs.
+//! The script: what the actions of a simulated run return. A success depends only on the seed and
+//! on what the call can see (its seed, its mail, the earlier outputs, memory, scopes), so whatever
+//! it should not see would show in the outputs.
 
 use strata_core::effect::Invocation;
 use strata_core::environment::scope::{Change, ROLE_SCOPE, ScopeKey, Write};
@@ -14,31 +14,31 @@ use strata_core::request::Request;
 use strata_core::stepper::Stepper;
 use strata_core::team::{Role, Task};
 
-use crate::dice::Dice;
+use crate::rng::Rng;
 use crate::teams::{LABELS, NAMES, SCOPES};
 
 /// How actions behave.
 #[derive(Clone, Copy, Debug)]
 pub struct Script {
-    /// Everything follows from it.
+    /// The seed of everything.
     pub seed: u64,
-    /// Whether they name recipients, itineraries and foreign labels.
-    pub address: Address,
-    /// How often, in a hundred, a call fails before it succeeds.
-    pub trouble: u64,
+    /// Whether actions name recipients, itineraries and foreign labels.
+    pub address: RecipientChoice,
+    /// In how many percent of cases a call fails before it succeeds.
+    pub failure_percent: u64,
 }
 
-/// Whether actions say who gets what they send.
+/// Whether actions name the recipients of their messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Address {
+pub enum RecipientChoice {
     /// Often.
     Often,
-    /// Never: messages go to who watches.
+    /// Never: messages go to the roles that watch the label.
     Never,
 }
 
 impl Script {
-    /// What becomes of an attempt.
+    /// Returns the result of an attempt.
     pub fn outcome(&self, stepper: &Stepper, call: &Invocation) -> Result<Finished, Fault> {
         let role = stepper.team().role(call.role);
         match self.failure(role, call) {
@@ -47,21 +47,22 @@ impl Script {
         }
     }
 
-    /// The host calls of an attempt: the same requests in every attempt, until it goes another way.
+    /// Returns the host calls of an attempt: the same requests in every attempt, unless it takes
+    /// another path.
     pub fn requests(&self, call: &Invocation) -> Vec<String> {
-        let mut dice = Dice::new(self.seed, &format!("calls {}", call.seed));
-        let mut requests: Vec<String> = (0..dice.below(3))
-            .map(|_| format!("q{}", dice.below(2)))
+        let mut rng = Rng::new(self.seed, &format!("calls {}", call.seed));
+        let mut requests: Vec<String> = (0..rng.below(3))
+            .map(|_| format!("q{}", rng.below(2)))
             .collect();
-        if dice.chance(20) {
+        if rng.chance(20) {
             requests.push(format!("only {}", call.attempt));
         }
         requests
     }
 
-    /// The answer to a host call.
+    /// Returns the answer to a host call.
     pub fn answer(&self, request: &str) -> HostCall {
-        let cost = Usd(Dice::new(self.seed, request).below(4) as u64);
+        let cost = Usd(Rng::new(self.seed, request).below(4) as u64);
         let (request, response, outcome) = (request.into(), Json::null(), Outcome::Answered);
         HostCall {
             kind: HostCallKind::Llm,
@@ -74,22 +75,22 @@ impl Script {
         }
     }
 
-    /// What a call asks people: the same in every attempt.
+    /// Returns what a call asks humans: the same in every attempt.
     pub fn questions(&self, asked: u64, call: &Invocation) -> Vec<String> {
-        let mut dice = Dice::new(self.seed, &format!("people {}", call.idempotency_key));
-        let count = if dice.chance(asked) {
-            1 + dice.below(2)
+        let mut rng = Rng::new(self.seed, &format!("people {}", call.idempotency_key));
+        let count = if rng.chance(asked) {
+            1 + rng.below(2)
         } else {
             0
         };
         (0..count)
-            .map(|_| format!("person {}", dice.below(2)))
+            .map(|_| format!("person {}", rng.below(2)))
             .collect()
     }
 
-    /// A request. Its default is what people answer it, too; that depends on where it is asked.
+    /// Returns a request. Humans answer it with its default, which depends on where it is asked.
     pub fn request(&self, id: RequestId, question: &str) -> Request {
-        let answer = Dice::new(self.seed, &id.0).below(9);
+        let answer = Rng::new(self.seed, &id.0).below(9);
         Request {
             id,
             question: question.into(),
@@ -101,26 +102,26 @@ impl Script {
         }
     }
 
-    /// How an attempt fails; none when it succeeds.
+    /// Returns how an attempt fails, or `None` if it succeeds.
     fn failure(&self, role: &Role, call: &Invocation) -> Option<Result<Finished, Fault>> {
-        let mut dice = Dice::new(self.seed, &format!("trouble {}", call.seed));
-        let bad = if dice.chance(self.trouble) {
-            1 + dice.below(3) as u32
+        let mut rng = Rng::new(self.seed, &format!("trouble {}", call.seed));
+        let bad = if rng.chance(self.failure_percent) {
+            1 + rng.below(3) as u32
         } else {
             0
         };
         if call.attempt > bad {
             return None;
         }
-        let mut dice = Dice::new(self.seed, &format!("{} {}", call.attempt, call.seed));
+        let mut rng = Rng::new(self.seed, &format!("{} {}", call.attempt, call.seed));
         match call.work {
-            Work::Think { .. } if dice.chance(30) => Some(Ok(Finished::Chosen(*dice.pick(&[
+            Work::Think { .. } if rng.chance(30) => Some(Ok(Finished::Chosen(*rng.pick(&[
                 -2,
                 i32::MIN,
                 i32::MAX,
                 role.actions.len() as i32,
             ])))),
-            Work::Plan if dice.chance(30) => {
+            Work::Plan if rng.chance(30) => {
                 let tasks = vec![Task {
                     text: "x".into(),
                     action: Some("nobody's".into()),
@@ -132,9 +133,9 @@ impl Script {
                 }))
             }
             _ => {
-                let kind = *dice.pick(&FaultKind::ALL);
+                let kind = *rng.pick(&FaultKind::ALL);
                 let mut fault = Fault::new(kind, format!("attempt {} went wrong", call.attempt));
-                if dice.chance(40) {
+                if rng.chance(40) {
                     fault.hope = Hope::Retryable;
                 }
                 Some(Err(fault))
@@ -143,33 +144,33 @@ impl Script {
     }
 
     fn success(&self, stepper: &Stepper, call: &Invocation) -> Finished {
-        let mut dice = Dice::new(self.seed, &call.seed);
+        let mut rng = Rng::new(self.seed, &call.seed);
         let role = stepper.team().role(call.role);
         // The host refuses scopes that are not declared.
         let scopes: Vec<&str> = stepper.team().scopes.keys().map(String::as_str).collect();
-        let seen = Dice::new(self.seed, &self.sight(stepper, call)).roll();
+        let seen = Rng::new(self.seed, &self.visible_state(stepper, call)).next_u64();
         match call.work {
             Work::Answer => panic!("no script answers for a person"),
-            Work::Think { .. } => Finished::Chosen(dice.below(role.actions.len() + 1) as i32 - 1),
+            Work::Think { .. } => Finished::Chosen(rng.below(role.actions.len() + 1) as i32 - 1),
             Work::Plan => Finished::Planned {
-                tasks: self.tasks(&mut dice, role),
-                emissions: self.emissions(&mut dice, call, seen),
-                writes: writes(&mut dice, &scopes, (call, seen)),
+                tasks: self.tasks(&mut rng, role),
+                emissions: self.emissions(&mut rng, call, seen),
+                writes: writes(&mut rng, &scopes, call, seen),
             },
             Work::Act { .. } => Finished::Returned {
-                output: self.draft(&mut dice, format!("{} saw {seen:x}", call.seed)),
-                emissions: self.emissions(&mut dice, call, seen),
-                writes: writes(&mut dice, &scopes, (call, seen)),
+                output: self.draft(&mut rng, format!("{} saw {seen:x}", call.seed)),
+                emissions: self.emissions(&mut rng, call, seen),
+                writes: writes(&mut rng, &scopes, call, seen),
             },
         }
     }
 
-    /// Everything a call can see, as text.
-    fn sight(&self, stepper: &Stepper, call: &Invocation) -> String {
+    /// Returns everything that a call can see, as text.
+    fn visible_state(&self, stepper: &Stepper, call: &Invocation) -> String {
         let text = |message: &Message| {
             format!("{} {} {:?};", message.id, message.content, message.instruct)
         };
-        let mut sight: String = call
+        let mut visible_state: String = call
             .news
             .iter()
             .chain(&call.outputs)
@@ -181,110 +182,102 @@ impl Script {
             .iter()
             .chain(&env.remembered(call.role, Some("l0"), 2))
         {
-            sight += &text(message);
+            visible_state += &text(message);
         }
         for scope in SCOPES.iter().copied().chain([ROLE_SCOPE]) {
-            sight += &format!(
+            visible_state += &format!(
                 "{:?} {:?};",
                 env.keys(team, call.role, scope, &[]),
                 env.read(team, call.role, ScopeKey { scope, key: "k0" }, None, &[])
             );
         }
-        sight
+        visible_state
     }
 
-    fn tasks(&self, dice: &mut Dice, role: &Role) -> Vec<Task> {
-        // A planner without workers plans nothing: what it planned nobody could do.
+    fn tasks(&self, rng: &mut Rng, role: &Role) -> Vec<Task> {
+        // A planner without workers plans nothing, because nobody could carry it out.
         let workers: Vec<_> = role
             .actions
             .iter()
             .skip(1)
             .map(|action| action.name.clone())
             .collect();
-        let count = if workers.is_empty() { 0 } else { dice.below(4) };
-        let task = |i: usize, dice: &mut Dice| Task {
+        let count = if workers.is_empty() { 0 } else { rng.below(4) };
+        let task = |i: usize, rng: &mut Rng| Task {
             text: format!("task {i}"),
-            action: dice.chance(50).then(|| dice.pick(&workers).clone()),
+            action: rng.chance(50).then(|| rng.pick(&workers).clone()),
         };
-        (0..count).map(|i| task(i, dice)).collect()
+        (0..count).map(|i| task(i, rng)).collect()
     }
 
-    fn emissions(&self, dice: &mut Dice, call: &Invocation, seen: u64) -> Vec<Draft> {
-        let count = if dice.chance(40) {
-            1 + dice.below(2)
-        } else {
-            0
-        };
+    fn emissions(&self, rng: &mut Rng, call: &Invocation, seen: u64) -> Vec<Draft> {
+        let count = if rng.chance(40) { 1 + rng.below(2) } else { 0 };
         (0..count)
             .map(|i| {
-                let mut draft = self.draft(dice, format!("{} emits {i} {seen:x}", call.seed));
-                if self.address == Address::Often && dice.chance(60) {
-                    draft.cause_by = Some((*dice.pick(&LABELS)).into());
+                let mut draft = self.draft(rng, format!("{} emits {i} {seen:x}", call.seed));
+                if self.address == RecipientChoice::Often && rng.chance(60) {
+                    draft.cause_by = Some((*rng.pick(&LABELS)).into());
                 }
                 draft
             })
             .collect()
     }
 
-    fn draft(&self, dice: &mut Dice, content: String) -> Draft {
+    fn draft(&self, rng: &mut Rng, content: String) -> Draft {
         let mut draft = Draft {
             content,
             ..Draft::default()
         };
-        if dice.chance(20) {
-            draft.data = Some(Json::from(serde_json::Value::from(dice.below(9))));
+        if rng.chance(20) {
+            draft.data = Some(Json::from(serde_json::Value::from(rng.below(9))));
         }
-        if self.address == Address::Often && dice.chance(30) {
-            draft.to = (0..1 + dice.below(3))
-                .map(|_| (*dice.pick(&NAMES)).into())
+        if self.address == RecipientChoice::Often && rng.chance(30) {
+            draft.to = (0..1 + rng.below(3))
+                .map(|_| (*rng.pick(&NAMES)).into())
                 .collect();
         }
-        if self.address == Address::Often && dice.chance(20) {
-            let leg = |dice: &mut Dice| Hop {
-                from: (*dice.pick(&NAMES)).into(),
-                to: (0..1 + dice.below(2))
-                    .map(|_| (*dice.pick(&NAMES)).into())
+        if self.address == RecipientChoice::Often && rng.chance(20) {
+            let leg = |rng: &mut Rng| Hop {
+                from: (*rng.pick(&NAMES)).into(),
+                to: (0..1 + rng.below(2))
+                    .map(|_| (*rng.pick(&NAMES)).into())
                     .collect(),
             };
-            draft.route = (0..1 + dice.below(3)).map(|_| leg(dice)).collect();
+            draft.route = (0..1 + rng.below(3)).map(|_| leg(rng)).collect();
         }
         draft
     }
 }
 
-fn writes(dice: &mut Dice, scopes: &[&str], (call, seen): (&Invocation, u64)) -> Vec<Write> {
-    let write = |dice: &mut Dice| {
-        let scope = if scopes.is_empty() || dice.chance(40) {
+fn writes(rng: &mut Rng, scopes: &[&str], call: &Invocation, seen: u64) -> Vec<Write> {
+    let write = |rng: &mut Rng| {
+        let scope = if scopes.is_empty() || rng.chance(40) {
             ROLE_SCOPE
         } else {
-            *dice.pick(scopes)
+            *rng.pick(scopes)
         };
-        let value = match dice.below(4) {
+        let value = match rng.below(4) {
             0 => serde_json::json!(seen % 100),
             1 => serde_json::json!([seen % 100]),
-            2 => serde_json::json!({ format!("f{}", seen % 2): dice.below(9) }),
+            2 => serde_json::json!({ format!("f{}", seen % 2): rng.below(9) }),
             _ => serde_json::json!(format!("by {:?}", call.role)),
         };
-        let change = if dice.chance(15) {
+        let change = if rng.chance(15) {
             Change::Delete
         } else {
             Change::Set(Json::from(value))
         };
         Write {
             scope: scope.into(),
-            key: format!("k{}", dice.below(3)),
+            key: format!("k{}", rng.below(3)),
             change,
         }
     };
-    let count = if dice.chance(50) {
-        1 + dice.below(3)
-    } else {
-        0
-    };
-    (0..count).map(|_| write(dice)).collect()
+    let count = if rng.chance(50) { 1 + rng.below(3) } else { 0 };
+    (0..count).map(|_| write(rng)).collect()
 }
 
-/// All drafts of a finished call.
+/// Returns all drafts of a finished call.
 pub fn drafts(result: &Finished) -> Vec<&Draft> {
     match result {
         Finished::Chosen(_) => Vec::new(),

@@ -1,4 +1,4 @@
-//! Teams that must match, and names that must last: shapes and idempotency keys.
+//! Shapes of teams, and idempotency keys, which must not change.
 
 use strata_core::event::{CallPolicy, Finished};
 use strata_core::fault::{Fault, FaultKind};
@@ -9,7 +9,7 @@ use strata_core::rules::Rules;
 use strata_core::shape::Shape;
 use strata_core::team::{OnFault, React, Reducer, Retry, Task, Team, Thinker};
 
-use crate::hand::{Hand, says};
+use crate::manual_run::{ManualRun, says};
 use crate::teams::{edge, role, team};
 
 fn saved() -> Team {
@@ -22,12 +22,12 @@ fn saved() -> Team {
     team
 }
 
-/// What is said of a team that was mended in this way.
+/// Checks the differences reported for a team that was changed like this.
 fn check(mend: fn(&mut Team), expected: &[&str]) {
-    let mut mended = saved();
-    mend(&mut mended);
+    let mut changed_team = saved();
+    mend(&mut changed_team);
     assert_eq!(
-        Shape::of(&saved()).differences(&Shape::of(&mended)),
+        Shape::of(&saved()).differences(&Shape::of(&changed_team)),
         expected
     );
 }
@@ -129,17 +129,17 @@ fn what_may_change_is_no_difference() {
     }
 }
 
-/// The keys of a role that does this much, and of what it does when it is made to do it again.
+/// Checks the keys of a role that finishes these calls, and those of the calls it makes again.
 fn keys(react: React, results: &[Finished], expected: &[&str]) {
     let mut worker = role("W", &[IDEA_LABEL], &["a", "b"]);
     worker.react = react;
     let team = team(vec![worker]);
-    let mut life = Hand::start(team.clone());
+    let mut run = ManualRun::start(team.clone());
     let mut found = Vec::new();
     for result in results {
-        let failed = life.act(Err(Fault::new(FaultKind::Trap, "first try")));
-        life.resume(team.clone(), CallPolicy::Auto);
-        let again = life.act(Ok(result.clone()));
+        let failed = run.act(Err(Fault::new(FaultKind::Trap, "first try")));
+        run.resume(team.clone(), CallPolicy::Auto);
+        let again = run.act(Ok(result.clone()));
         assert_eq!(failed.idempotency_key, again.idempotency_key);
         assert_eq!((failed.attempt, again.attempt), (1, 2));
         found.push(again.idempotency_key);
@@ -174,7 +174,7 @@ fn a_key_names_run_step_role_and_index_and_tells_repeated_calls_apart() {
             "run/0/W/1/1",
         ],
     );
-    // The only action is chosen without asking, as often as the loop limit says.
+    // The only action is chosen without asking, as often as the loop limit allows.
     let only = React::Choose {
         max_loop: 2,
         thinker: Thinker::OnlyAction,

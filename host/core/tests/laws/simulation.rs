@@ -1,6 +1,6 @@
-//! Long lives from fixed seeds, with everything at once: kills, stops, faults, mail, mended teams.
-//! What the laws say of a part is asked here of the whole. `SIMULATION_LIVES` sets how many are
-//! lived.
+//! Long runs from fixed seeds, with everything at once: kills, stops, faults, messages from
+//! outside, changed teams. The properties are checked for the run as a whole. `SIMULATION_LIVES`
+//! sets the number of runs.
 
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
@@ -9,20 +9,20 @@ use strata_core::event::{Event, Status};
 use strata_core::stepper::Stepper;
 use strata_core::team::Team;
 
-use crate::life::{Change, Life, Weather};
-use crate::script::{Address, Script};
+use crate::lifecycle::{FaultSchedule, ResumeChange, SimulatedRun};
+use crate::script::{RecipientChoice, Script};
 use crate::teams::{any_team, cases};
 
-const LIVES: u64 = 30;
-const STORMY: Weather = Weather {
+const RUNS: u64 = 30;
+const MANY_FAULTS: FaultSchedule = FaultSchedule {
     kills: 12,
     stops: 8,
     mail: 10,
     resumes: 40,
-    change: Change::Everything,
+    change: ResumeChange::Everything,
 };
 
-/// The team of a seed.
+/// Returns the team of a seed.
 fn team(seed: u64) -> Team {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
@@ -36,12 +36,12 @@ fn team(seed: u64) -> Team {
 fn live(seed: u64) -> Status {
     let script = Script {
         seed,
-        address: Address::Often,
-        trouble: 20,
+        address: RecipientChoice::Often,
+        failure_percent: 20,
     };
-    let life = Life::tell(&team(seed), script, STORMY, seed);
-    let mut stepper = Stepper::new(life.team().clone(), Environment::new(life.team()));
-    for (event, state) in life.log.iter().zip(&life.states) {
+    let run = SimulatedRun::complete(&team(seed), script, MANY_FAULTS, seed);
+    let mut stepper = Stepper::new(run.team().clone(), Environment::new(run.team()));
+    for (event, state) in run.log.iter().zip(&run.states) {
         stepper
             .apply(event)
             .expect("what was recorded can be read back");
@@ -51,12 +51,12 @@ fn live(seed: u64) -> Status {
             "seed {seed}"
         );
     }
-    let ends = life
+    let ends = run
         .log
         .iter()
         .filter(|event| matches!(event, Event::RunEnded { .. }))
         .count();
-    let resumes = life
+    let resumes = run
         .log
         .iter()
         .filter(|event| matches!(event, Event::RunResumed { .. }))
@@ -65,15 +65,15 @@ fn live(seed: u64) -> Status {
         ends <= resumes + 1,
         "seed {seed}: a run that ended goes on only when it is resumed"
     );
-    life.env().status
+    run.env().status
 }
 
 #[test]
-fn long_lives_in_any_weather_end_and_are_read_back_to_every_moment() {
+fn long_runs_in_any_weather_end_and_are_read_back_to_every_moment() {
     let lives = std::env::var("SIMULATION_LIVES")
         .ok()
         .and_then(|count| count.parse().ok())
-        .unwrap_or(LIVES);
+        .unwrap_or(RUNS);
     let ends: Vec<Status> = (0..lives).map(live).collect();
     let quiet = ends
         .iter()

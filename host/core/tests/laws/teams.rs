@@ -1,7 +1,7 @@
-//! Random small teams: up to five roles that watch each other's labels (cycles included), answer to
-//! aliases, lie in groups, send along routes with conditions, wait for each other in joins of every
-//! kind (joins that lead to joins, and loops through them, included), react in every mode and write
-//! scopes with every reducer.
+//! Random small teams: up to five roles that watch each other's labels (including cycles), have
+//! aliases, belong to groups, send along routes with conditions, wait for each other in joins of
+//! every mode (including joins that lead to joins, and loops of messages through them), react in
+//! every mode, and write to scopes with every reducer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,9 +16,9 @@ use strata_core::team::{
     Team, Thinker,
 };
 
-/// The names that actions are drawn from; roles share them.
+/// The labels that the names of actions are chosen from; roles share them.
 pub const LABELS: [&str; 6] = ["l0", "l1", "l2", "l3", "l4", "l5"];
-/// Names that messages are sent to; some stand for nobody in most teams.
+/// Names of recipients. In most teams nobody has some of them.
 pub const NAMES: [&str; 15] = [
     "R0", "R1", "R2", "R3", "R4", "al0", "al1", "al2", "g0", "g1", "j0", "j1", "j2", TO_ALL,
     TO_SELF,
@@ -26,7 +26,8 @@ pub const NAMES: [&str; 15] = [
 /// The shared scopes that teams may have.
 pub const SCOPES: [&str; 3] = ["s0", "s1", "s2"];
 
-/// So many random cases. Failures are not kept in files: what they show becomes one of `cases`.
+/// Returns a configuration for this many random cases. Failures are not saved in files: what they
+/// show becomes one of the `regressions`.
 pub fn cases(count: u32) -> ProptestConfig {
     ProptestConfig {
         cases: count,
@@ -35,7 +36,7 @@ pub fn cases(count: u32) -> ProptestConfig {
     }
 }
 
-/// A role with these actions that watches these labels.
+/// Returns a role with these actions that watches these labels.
 pub fn role(name: &str, watch: &[&str], actions: &[&str]) -> Role {
     let retry = Retry {
         retries: 0,
@@ -60,7 +61,7 @@ pub fn role(name: &str, watch: &[&str], actions: &[&str]) -> Role {
     }
 }
 
-/// A team of these roles without anything else.
+/// Returns a team of these roles and nothing else.
 pub fn team(roles: Vec<Role>) -> Team {
     Team {
         name: "t".into(),
@@ -81,7 +82,7 @@ pub fn team(roles: Vec<Role>) -> Team {
     }
 }
 
-/// An edge to these names, always taken.
+/// Returns an unconditional route to these names.
 pub fn edge(from: u16, to: &[&str]) -> Route {
     let arm = Arm {
         when: None,
@@ -94,7 +95,7 @@ pub fn edge(from: u16, to: &[&str]) -> Route {
     }
 }
 
-/// A join of all the messages of these roles, handled together.
+/// Returns a join of the messages of these roles, which are handled together.
 pub fn join(id: &str, from: &[u16], to: &str) -> Join {
     let from = from.iter().copied().map(RoleId).collect();
     Join {
@@ -106,7 +107,7 @@ pub fn join(id: &str, from: &[u16], to: &str) -> Join {
     }
 }
 
-/// Any team whose life ends: its steps are counted.
+/// Generates a team whose runs end, because their steps are limited.
 pub fn any_team() -> impl Strategy<Value = Team> {
     let roles = prop::collection::vec(any_role(), 1..=5);
     let groups = prop::collection::vec(prop::collection::btree_set(0..5_u16, 0..=3), 0..=2);
@@ -146,21 +147,21 @@ pub fn any_team() -> impl Strategy<Value = Team> {
                 .zip(scopes)
                 .collect();
             team.policy = policy;
-            add_joins(&mut team, joins);
+            add_joins(&mut team, joins.0, joins.1);
             team.outside = if outside {
                 Outside::Somebody
             } else {
                 Outside::Nobody
             };
-            // Somebody listens to the idea.
+            // At least one role receives the idea.
             team.roles[0].watch.insert(IDEA_LABEL.into());
             team
         },
     )
 }
 
-/// Any team that stops at faults, and whose writes never conflict: what becomes of it is decided by
-/// what its actions return.
+/// Generates a team that stops at faults and whose writes never conflict, so that only the results
+/// of its actions decide what happens.
 pub fn steady_team() -> impl Strategy<Value = Team> {
     any_team().prop_map(|mut team| {
         team.policy.on_fault = OnFault::Stop;
@@ -173,7 +174,8 @@ pub fn steady_team() -> impl Strategy<Value = Team> {
     })
 }
 
-/// Any team in which nobody hears of what comes back to it: it ends without a limit.
+/// Generates a team in which no message leads back to its sender, so that its runs end without a
+/// limit.
 pub fn acyclic_team() -> impl Strategy<Value = Team> {
     (any_team(), any::<u64>()).prop_map(|(mut team, watches)| {
         team.policy.max_steps = None;
@@ -196,26 +198,26 @@ pub fn acyclic_team() -> impl Strategy<Value = Team> {
     })
 }
 
-/// A join that is yet to be given its place in a team.
+/// A join that is not part of a team yet.
 #[derive(Clone, Debug)]
-struct Loose {
+struct UnplacedJoin {
     from: Vec<u16>,
     to: String,
     mode: Mode,
     deliver: Deliver,
     /// Whether it leads to the next join.
     chained: bool,
-    /// Whether its sources hear the idea and send to it what they have to say.
+    /// Whether its sources receive the idea and send their outputs to it.
     fed: bool,
 }
 
-fn any_joins() -> impl Strategy<Value = (Vec<Loose>, bool)> {
+fn any_joins() -> impl Strategy<Value = (Vec<UnplacedJoin>, bool)> {
     let from = prop::sample::subsequence((0..4_u16).collect::<Vec<_>>(), 1..=3).prop_shuffle();
     let to = prop::sample::select(vec!["R0", "R1", "R2", "R3", "R4", "al0", "al2", "g0"])
         .prop_map(String::from);
     let mode = prop::sample::select(vec![Mode::All, Mode::All, Mode::Any, Mode::Active]);
     let deliver = prop::sample::select(vec![Deliver::Batch, Deliver::Each]);
-    let loose = (
+    let unplaced = (
         from,
         to,
         mode,
@@ -223,7 +225,7 @@ fn any_joins() -> impl Strategy<Value = (Vec<Loose>, bool)> {
         prop::bool::weighted(0.4),
         prop::bool::weighted(0.6),
     );
-    let loose = loose.prop_map(|(from, to, mode, deliver, chained, fed)| Loose {
+    let unplaced = unplaced.prop_map(|(from, to, mode, deliver, chained, fed)| UnplacedJoin {
         from,
         to,
         mode,
@@ -231,19 +233,19 @@ fn any_joins() -> impl Strategy<Value = (Vec<Loose>, bool)> {
         chained,
         fed,
     });
-    (prop::collection::vec(loose, 0..=3), any::<bool>())
+    (prop::collection::vec(unplaced, 0..=3), any::<bool>())
 }
 
-/// Adds joins to a team. One that leads to another does so forwards, or backwards where their order
-/// is turned round.
-fn add_joins(team: &mut Team, (mut loose, turned): (Vec<Loose>, bool)) {
+/// Adds joins to a team. A join that leads to another leads to a later one, or to an earlier one if
+/// the order is reversed.
+fn add_joins(team: &mut Team, mut unplaced: Vec<UnplacedJoin>, reversed: bool) {
     let count = team.roles.len() as u16;
-    for at in 0..loose.len() {
-        loose[at].from.retain(|id| *id < count);
-        if loose[at].from.is_empty() {
-            loose[at].from.push(0);
+    for at in 0..unplaced.len() {
+        unplaced[at].from.retain(|id| *id < count);
+        if unplaced[at].from.is_empty() {
+            unplaced[at].from.push(0);
         }
-        let (here, rest) = loose[at..].split_first_mut().expect("a join");
+        let (here, rest) = unplaced[at..].split_first_mut().expect("a join");
         match rest.first_mut().filter(|_| here.chained) {
             Some(next) => {
                 here.to = format!("j{}", at + 1);
@@ -259,46 +261,32 @@ fn add_joins(team: &mut Team, (mut loose, turned): (Vec<Loose>, bool)) {
             None => here.to = "R0".into(),
         }
     }
-    for (
-        at,
-        Loose {
-            from,
-            to,
-            mode,
-            deliver,
-            fed,
-            ..
-        },
-    ) in loose.into_iter().enumerate()
-    {
+    for (at, unplaced) in unplaced.into_iter().enumerate() {
         let id = format!("j{at}");
-        if fed {
-            from.iter().for_each(|source| {
-                team.roles[usize::from(*source)]
-                    .watch
-                    .extend([IDEA_LABEL.into()])
-            });
-            team.routes
-                .extend(from.iter().map(|source| edge(*source, &[&id])));
+        if unplaced.fed {
+            for source in &unplaced.from {
+                let watch = &mut team.roles[usize::from(*source)].watch;
+                watch.insert(IDEA_LABEL.into());
+                team.routes.push(edge(*source, &[&id]));
+            }
         }
         team.joins.push(Join {
-            mode,
-            deliver,
-            ..join(&id, &from, &to)
+            mode: unplaced.mode,
+            deliver: unplaced.deliver,
+            ..join(&id, &unplaced.from, &unplaced.to)
         });
     }
-    if turned {
+    if reversed {
         team.joins.reverse();
     }
 }
 
-/// Whether a name stands for a role or a group.
+/// Returns whether a role or a group has this name.
 fn named_somewhere(team: &Team, name: &str) -> bool {
     team.find(name).is_some() || team.groups.contains_key(name)
 }
 
-/// Lets all joins lead to the last role in the end, and all their sources come before it and send
-/// to them.
+/// Makes all joins lead to the last role in the end, with sources before it that send to them.
 fn join_towards_the_last(team: &mut Team) {
     let last = team.roles.len() as u16 - 1;
     team.roles
@@ -331,7 +319,7 @@ fn named(mut role: Role, i: usize) -> Role {
 fn any_role() -> impl Strategy<Value = Role> {
     let labels = prop::sample::subsequence(LABELS.to_vec(), 1..=3);
     let watch = prop::sample::subsequence([&LABELS[..], &[IDEA_LABEL]].concat(), 0..=3);
-    // One alias is another role's name, one a group's, one a join's.
+    // One alias is the name of another role, one that of a group, one that of a join.
     let alias = prop::option::of(prop::sample::select(vec!["al0", "al1", "al2", "R1", "j1"]));
     let retry = (
         0..=2_u32,

@@ -1,11 +1,12 @@
-//! Dice: a seeded source of choices, so that a life can be told again from a number.
+//! A seeded random number generator, so that a run can be repeated from a number.
 
-/// A seeded source of choices (SplitMix64).
+/// A seeded random number generator (SplitMix64).
 #[derive(Clone, Debug)]
-pub struct Dice(u64);
+pub struct Rng(u64);
 
-impl Dice {
-    /// Dice for a purpose: other purposes with the same seed fall otherwise.
+impl Rng {
+    /// Returns a generator for a purpose. Generators for different purposes differ although their
+    /// seeds are equal.
     pub fn new(seed: u64, purpose: &str) -> Self {
         // FNV-1a.
         let hash =
@@ -13,8 +14,8 @@ impl Dice {
         Self(purpose.bytes().fold(seed ^ 0xcbf2_9ce4_8422_2325, hash))
     }
 
-    /// Any number.
-    pub fn roll(&mut self) -> u64 {
+    /// Returns any number.
+    pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -22,21 +23,21 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `end`; 0 where there is none.
+    /// Returns a number below `end`, or 0 if `end` is 0.
     pub fn below(&mut self, end: usize) -> usize {
         if end == 0 {
             0
         } else {
-            (self.roll() % end as u64) as usize
+            (self.next_u64() % end as u64) as usize
         }
     }
 
-    /// Whether something happens that happens `percent` times in a hundred.
+    /// Returns true in `percent` percent of cases.
     pub fn chance(&mut self, percent: u64) -> bool {
-        self.roll() % 100 < percent
+        self.next_u64() % 100 < percent
     }
 
-    /// One of several.
+    /// Returns one of several items.
     pub fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         &from[self.below(from.len())]
     }

@@ -1,34 +1,34 @@
-//! People in a life: they are asked by attempts, and answer when they like.
+//! Humans in a simulated run: attempts ask them, and they answer at random moments.
 
 use strata_core::effect::Invocation;
 use strata_core::event::{Event, HostCall, HostCallKind, Source};
 use strata_core::id::RoleId;
 use strata_core::request::{Answer, Request};
 
-use super::Life;
+use super::SimulatedRun;
 
-/// How people take part.
+/// How humans take part in a run.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct People {
-    /// How often, in a hundred, a call asks them.
+pub struct HumanBehavior {
+    /// In how many percent of cases a call asks them.
     pub asked: u64,
     /// When they answer.
-    pub patience: Patience,
+    pub answer_timing: AnswerTiming,
 }
 
-/// When people answer.
+/// When humans answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Patience {
-    /// When nobody else can go on: all at once, in any order.
+pub enum AnswerTiming {
+    /// When no role can continue: all requests, in any order.
     #[default]
     WhenQuiet,
-    /// At any time, one by one.
+    /// At any time, one request at a time.
     AnyTime,
 }
 
-impl Life {
-    /// Lets an attempt ask people. False where it ends with that.
-    pub(super) fn consult(&mut self, call: &Invocation) -> bool {
+impl SimulatedRun {
+    /// Lets an attempt ask humans. Returns false if the attempt ends with that.
+    pub(super) fn ask_human(&mut self, call: &Invocation) -> bool {
         let mut recorded = call.recorded.clone();
         let questions = self.script.questions(self.people.asked, call);
         for (before, question) in (0..).zip(questions) {
@@ -65,22 +65,22 @@ impl Life {
         true
     }
 
-    /// People answer: one question where they do so at any time, else all.
-    pub(super) fn hear(&mut self) {
+    /// Answers one request if humans answer at any time, otherwise all.
+    pub(super) fn answer_humans(&mut self) {
         let mut open: Vec<(RoleId, Request)> = self
             .env()
             .requests()
             .map(|(id, r)| (id, r.clone()))
             .collect();
         while !open.is_empty() {
-            let (role, request) = open.swap_remove(self.dice.below(open.len()));
+            let (role, request) = open.swap_remove(self.rng.below(open.len()));
             let given = || {
                 self.script
                     .request(request.id.clone(), &request.call)
                     .default
                     .expect("a default")
             };
-            let answer = if request.default.is_some() && self.dice.chance(20) {
+            let answer = if request.default.is_some() && self.rng.chance(20) {
                 request.lapse()
             } else {
                 Answer::Given(given())
@@ -90,7 +90,7 @@ impl Life {
                 .request_answered(role, answer)
                 .expect("an open request");
             self.record(event);
-            if self.people.patience == Patience::AnyTime {
+            if self.people.answer_timing == AnswerTiming::AnyTime {
                 return;
             }
         }

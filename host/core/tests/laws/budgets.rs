@@ -1,4 +1,5 @@
-//! Budgets, told by hand: what is held back, what is lost, who is stopped.
+//! Budgets, step by step: what is reserved, what counts as spent without an answer, and who is
+//! stopped.
 
 use strata_core::activation::Phase;
 use strata_core::budget::{Amount, Caps, Purse, Reserved};
@@ -11,10 +12,10 @@ use strata_core::message::IDEA_LABEL;
 use strata_core::money::Usd;
 use strata_core::team::{OnFault, React, Team, Thinker};
 
-use crate::hand::{Hand, says};
+use crate::manual_run::{ManualRun, says};
 use crate::teams::{role, team};
 
-/// Two roles at work at once.
+/// Returns a team of two roles that work at the same time.
 fn pair() -> Team {
     team(vec![
         role("A", &[IDEA_LABEL], &["a"]),
@@ -22,7 +23,7 @@ fn pair() -> Team {
     ])
 }
 
-/// So much money.
+/// Returns this amount of money.
 fn usd(usd: u64) -> Amount {
     Amount {
         usd: Usd(usd),
@@ -30,24 +31,24 @@ fn usd(usd: u64) -> Amount {
     }
 }
 
-fn hold_back(life: &mut Hand, call: &Invocation, usd: u64) {
-    hold_back_both(life, call, self::usd(usd));
+fn hold_back(run: &mut ManualRun, call: &Invocation, usd: u64) {
+    hold_back_both(run, call, self::usd(usd));
 }
 
-fn hold_back_both(life: &mut Hand, call: &Invocation, amount: Amount) {
+fn hold_back_both(run: &mut ManualRun, call: &Invocation, amount: Amount) {
     let reserved = Reserved {
         request: "q".into(),
         amount,
     };
-    life.record(Event::MoneyReserved {
+    run.record(Event::MoneyReserved {
         role: call.role,
         work: call.work,
         reserved,
     });
 }
 
-fn suspend(life: &mut Hand, call: &Invocation) {
-    life.record(Event::CallSuspended {
+fn suspend(run: &mut ManualRun, call: &Invocation) {
+    run.record(Event::CallSuspended {
         role: call.role,
         work: call.work,
         attempt: call.attempt,
@@ -58,18 +59,18 @@ fn suspend(life: &mut Hand, call: &Invocation) {
 fn what_is_held_back_counts_until_the_answer_settles_it() {
     let mut team = pair();
     team.policy.budget = Some(Usd(10));
-    let mut life = Hand::start(team.clone());
-    let (a, b) = (life.call(), life.call());
-    hold_back(&mut life, &a, 10);
-    let purse = |life: &Hand| life.env().exhausted(&team, b.role, b.work, Amount::NONE);
+    let mut run = ManualRun::start(team.clone());
+    let (a, b) = (run.call(), run.call());
+    hold_back(&mut run, &a, 10);
+    let purse = |run: &ManualRun| run.env().exhausted(&team, b.role, b.work, Amount::NONE);
     assert_eq!(
-        (purse(&life), life.env().spent),
+        (purse(&run), run.env().spent),
         (Some(Purse::Team), Usd::ZERO)
     );
-    life.ask(&a, "q", 3);
-    assert_eq!((purse(&life), life.env().spent), (None, Usd(3)));
+    run.ask(&a, "q", 3);
+    assert_eq!((purse(&run), run.env().spent), (None, Usd(3)));
     assert_eq!(
-        life.env().exhausted(&team, b.role, b.work, usd(7)),
+        run.env().exhausted(&team, b.role, b.work, usd(7)),
         Some(Purse::Team)
     );
 }
@@ -78,38 +79,38 @@ fn what_is_held_back_counts_until_the_answer_settles_it() {
 fn a_purse_is_spent_out_by_what_was_spent_and_not_by_what_may_come_free() {
     let mut team = pair();
     team.policy.budget = Some(Usd(10));
-    let mut life = Hand::start(team.clone());
-    let (a, b) = (life.call(), life.call());
-    let purse = |life: &Hand| life.env().spent_out(&team, b.role, b.work);
-    hold_back(&mut life, &a, 10);
-    assert_eq!(purse(&life), None);
+    let mut run = ManualRun::start(team.clone());
+    let (a, b) = (run.call(), run.call());
+    let purse = |run: &ManualRun| run.env().spent_out(&team, b.role, b.work);
+    hold_back(&mut run, &a, 10);
+    assert_eq!(purse(&run), None);
     // Nobody will see the answer.
-    life.end(a.role, Err(Fault::new(FaultKind::Trap, "unreachable")));
-    assert_eq!(purse(&life), Some(Purse::Team));
+    run.end(a.role, Err(Fault::new(FaultKind::Trap, "unreachable")));
+    assert_eq!(purse(&run), Some(Purse::Team));
 }
 
 #[test]
 fn a_call_whose_answer_nobody_saw_counts_for_all_that_was_held_back() {
-    let mut life = Hand::start(pair());
-    let a = life.call();
-    hold_back(&mut life, &a, 10);
-    life.resume(pair(), CallPolicy::Auto);
-    assert_eq!(life.env().spent, Usd(10));
-    assert_eq!(life.env().spending(|at| at.role == RoleId(0)).usd, Usd(10));
-    let again = life.call();
-    hold_back(&mut life, &again, 5);
-    life.end(again.role, Ok(says("done without waiting")));
-    assert_eq!(life.env().spent, Usd(15));
+    let mut run = ManualRun::start(pair());
+    let a = run.call();
+    hold_back(&mut run, &a, 10);
+    run.resume(pair(), CallPolicy::Auto);
+    assert_eq!(run.env().spent, Usd(10));
+    assert_eq!(run.env().spending(|at| at.role == RoleId(0)).usd, Usd(10));
+    let again = run.call();
+    hold_back(&mut run, &again, 5);
+    run.end(again.role, Ok(says("done without waiting")));
+    assert_eq!(run.env().spent, Usd(15));
 }
 
 #[test]
 fn tokens_are_held_back_as_money_is_and_counted_where_nobody_saw_the_answer() {
     let mut team = pair();
     team.policy.purses.tokens = Some(100);
-    let mut life = Hand::start(team.clone());
-    let (a, b) = (life.call(), life.call());
-    let purse = |life: &Hand, also| {
-        life.env().exhausted(
+    let mut run = ManualRun::start(team.clone());
+    let (a, b) = (run.call(), run.call());
+    let purse = |run: &ManualRun, also| {
+        run.env().exhausted(
             &team,
             b.role,
             b.work,
@@ -120,7 +121,7 @@ fn tokens_are_held_back_as_money_is_and_counted_where_nobody_saw_the_answer() {
         )
     };
     hold_back_both(
-        &mut life,
+        &mut run,
         &a,
         Amount {
             usd: Usd::ZERO,
@@ -128,24 +129,24 @@ fn tokens_are_held_back_as_money_is_and_counted_where_nobody_saw_the_answer() {
         },
     );
     assert_eq!(
-        (purse(&life, 39), purse(&life, 40)),
+        (purse(&run, 39), purse(&run, 40)),
         (None, Some(Purse::Team))
     );
-    use_tokens(&mut life, &a, 10);
+    use_tokens(&mut run, &a, 10);
     assert_eq!(
-        (purse(&life, 89), purse(&life, 90)),
+        (purse(&run, 89), purse(&run, 90)),
         (None, Some(Purse::Team))
     );
     hold_back_both(
-        &mut life,
+        &mut run,
         &a,
         Amount {
             usd: Usd::ZERO,
             tokens: 60,
         },
     );
-    life.resume(team.clone(), CallPolicy::Auto);
-    assert_eq!(life.env().spending(|at| at.role == a.role).tokens, 70);
+    run.resume(team.clone(), CallPolicy::Auto);
+    assert_eq!(run.env().spending(|at| at.role == a.role).tokens, 70);
 }
 
 #[test]
@@ -158,38 +159,38 @@ fn a_lower_limit_does_not_forget_what_was_held_back_for_a_choice() {
         };
         team
     };
-    let mut life = Hand::start(looping(2));
-    let think = life.call();
-    hold_back(&mut life, &think, 10);
-    life.resume(looping(0), CallPolicy::Auto);
-    assert_eq!(life.env().spent, Usd(10));
+    let mut run = ManualRun::start(looping(2));
+    let think = run.call();
+    hold_back(&mut run, &think, 10);
+    run.resume(looping(0), CallPolicy::Auto);
+    assert_eq!(run.env().spent, Usd(10));
 }
 
 #[test]
 fn an_attempt_that_cannot_pay_is_made_again_from_its_record_when_it_can() {
     let mut team = pair();
     team.policy.budget = Some(Usd(5));
-    let mut life = Hand::start(team.clone());
-    let (a, b) = (life.call(), life.call());
-    life.ask(&a, "q", 5);
-    suspend(&mut life, &a);
+    let mut run = ManualRun::start(team.clone());
+    let (a, b) = (run.call(), run.call());
+    run.ask(&a, "q", 5);
+    suspend(&mut run, &a);
     assert!(
-        matches!(life.go(), Effect::Wait),
+        matches!(run.go(), Effect::Wait),
         "its sibling finishes first"
     );
-    life.end(b.role, Ok(says("b ok")));
-    assert_eq!(life.halt(), Status::OutOfBudget);
-    life.resume(team.clone(), CallPolicy::Fresh);
-    assert_eq!(life.halt(), Status::OutOfBudget);
+    run.end(b.role, Ok(says("b ok")));
+    assert_eq!(run.halt(), Status::OutOfBudget);
+    run.resume(team.clone(), CallPolicy::Fresh);
+    assert_eq!(run.halt(), Status::OutOfBudget);
     team.policy.budget = Some(Usd(6));
-    life.resume(team, CallPolicy::Auto);
-    let again = life.call();
+    run.resume(team, CallPolicy::Auto);
+    let again = run.call();
     assert_eq!(
         (again.role, again.attempt, again.recorded.len()),
         (a.role, 2, 1)
     );
-    life.end(again.role, Ok(says("a ok")));
-    assert_eq!(life.halt(), Status::Done);
+    run.end(again.role, Ok(says("a ok")));
+    assert_eq!(run.halt(), Status::Done);
 }
 
 #[test]
@@ -202,12 +203,12 @@ fn a_role_without_money_stops_while_the_others_finish_their_step() {
             tokens: Some(0),
         },
     );
-    let mut life = Hand::start(team);
-    assert_eq!(life.call().role, RoleId(1));
-    life.end(RoleId(1), Ok(says("b ok")));
-    assert_eq!(life.halt(), Status::OutOfBudget);
+    let mut run = ManualRun::start(team);
+    assert_eq!(run.call().role, RoleId(1));
+    run.end(RoleId(1), Ok(says("b ok")));
+    assert_eq!(run.halt(), Status::OutOfBudget);
     assert_eq!(
-        life.stepper.purses().collect::<Vec<_>>(),
+        run.stepper.purses().collect::<Vec<_>>(),
         [Purse::Role(RoleId(0))]
     );
 }
@@ -226,14 +227,14 @@ fn an_action_without_money_of_its_own_may_do_what_costs_nothing() {
             tokens: None,
         },
     );
-    let mut life = Hand::start(team.clone());
-    let a = life.call();
+    let mut run = ManualRun::start(team.clone());
+    let a = run.call();
     assert_eq!(
-        life.env().exhausted(&team, a.role, a.work, Amount::NONE),
+        run.env().exhausted(&team, a.role, a.work, Amount::NONE),
         Some(Purse::Action(slot))
     );
-    life.end(a.role, Ok(says("a ok")));
-    let activation = life
+    run.end(a.role, Ok(says("a ok")));
+    let activation = run
         .env()
         .role(a.role)
         .activation
@@ -243,7 +244,7 @@ fn an_action_without_money_of_its_own_may_do_what_costs_nothing() {
 }
 
 /// Uses up tokens.
-fn use_tokens(life: &mut Hand, call: &Invocation, tokens: u64) {
+fn use_tokens(run: &mut ManualRun, call: &Invocation, tokens: u64) {
     let (kind, request, response, cost) = (HostCallKind::Llm, "q".into(), Json::null(), Usd::ZERO);
     let answer = HostCall {
         kind,
@@ -255,7 +256,7 @@ fn use_tokens(life: &mut Hand, call: &Invocation, tokens: u64) {
         finish: None,
     };
     let (role, work, source) = (call.role, call.work, Source::Live);
-    life.record(Event::HostCalled {
+    run.record(Event::HostCalled {
         role,
         work,
         call: answer,
@@ -272,15 +273,15 @@ fn only_the_purses_of_those_who_could_go_on_are_named() {
         tokens: None,
     };
     team.policy.purses.roles = [0, 1].map(|id| (RoleId(id), caps)).into();
-    let mut life = Hand::start(team);
-    let (a, b) = (life.call(), life.call());
-    life.ask(&a, "q", 5);
-    life.end(a.role, Err(Fault::new(FaultKind::Trap, "unreachable")));
-    life.ask(&b, "q", 5);
-    suspend(&mut life, &b);
-    assert_eq!(life.halt(), Status::Failed);
+    let mut run = ManualRun::start(team);
+    let (a, b) = (run.call(), run.call());
+    run.ask(&a, "q", 5);
+    run.end(a.role, Err(Fault::new(FaultKind::Trap, "unreachable")));
+    run.ask(&b, "q", 5);
+    suspend(&mut run, &b);
+    assert_eq!(run.halt(), Status::Failed);
     assert_eq!(
-        life.stepper.purses().collect::<Vec<_>>(),
+        run.stepper.purses().collect::<Vec<_>>(),
         [Purse::Role(b.role)],
         "the other one failed"
     );
@@ -294,26 +295,26 @@ fn a_fault_that_stops_the_run_outweighs_a_want_of_money_and_one_that_is_parked_d
     ] {
         let mut team = pair();
         (team.policy.on_fault, team.policy.budget) = (on_fault, Some(Usd(5)));
-        let mut life = Hand::start(team.clone());
-        let (a, b) = (life.call(), life.call());
-        life.ask(&b, "q", 5);
-        suspend(&mut life, &b);
-        life.end(a.role, Err(Fault::new(FaultKind::Trap, "unreachable")));
-        assert_eq!(life.halt(), expected);
-        // Mended, it cannot go on for want of money alone.
-        life.resume(team, CallPolicy::Auto);
-        assert_eq!(life.halt(), Status::OutOfBudget);
+        let mut run = ManualRun::start(team.clone());
+        let (a, b) = (run.call(), run.call());
+        run.ask(&b, "q", 5);
+        suspend(&mut run, &b);
+        run.end(a.role, Err(Fault::new(FaultKind::Trap, "unreachable")));
+        assert_eq!(run.halt(), expected);
+        // After the fault is fixed, only the lack of money keeps it from continuing.
+        run.resume(team, CallPolicy::Auto);
+        assert_eq!(run.halt(), Status::OutOfBudget);
     }
 }
 
 #[test]
 fn a_resume_gives_no_money_back_and_counts_what_others_spent() {
-    let mut life = Hand::start(pair());
-    let a = life.call();
-    life.ask(&a, "q", 5);
-    life.record(life.stepper.ended(Status::Interrupted));
+    let mut run = ManualRun::start(pair());
+    let a = run.call();
+    run.ask(&a, "q", 5);
+    run.record(run.stepper.ended(Status::Interrupted));
     for (others, counts) in [(3, 5), (5, 5), (9, 9)] {
-        let resumed = life
+        let resumed = run
             .stepper
             .resumed_with(Usd(others), None, CallPolicy::Auto);
         assert!(
@@ -321,14 +322,14 @@ fn a_resume_gives_no_money_back_and_counts_what_others_spent() {
             "{others}"
         );
     }
-    let mut cheap = life.stepper.resumed(None, CallPolicy::Auto);
+    let mut cheap = run.stepper.resumed(None, CallPolicy::Auto);
     let Event::RunResumed { spent, .. } = &mut cheap else {
         panic!("a resume")
     };
     *spent = Usd(4);
-    let before = life.env().clone();
-    assert!(life.stepper.apply(&cheap).is_err());
-    assert_eq!(*life.env(), before);
+    let before = run.env().clone();
+    assert!(run.stepper.apply(&cheap).is_err());
+    assert_eq!(*run.env(), before);
 }
 
 #[test]
@@ -336,15 +337,15 @@ fn an_attempt_that_could_not_pay_is_served_its_record_whatever_the_policy() {
     for policy in [CallPolicy::Auto, CallPolicy::Reuse, CallPolicy::Fresh] {
         let mut team = team(vec![role("A", &[IDEA_LABEL], &["a"])]);
         team.policy.budget = Some(Usd(5));
-        let mut life = Hand::start(team.clone());
-        let a = life.call();
-        life.ask(&a, "q", 5);
-        suspend(&mut life, &a);
-        assert_eq!(life.halt(), Status::OutOfBudget);
+        let mut run = ManualRun::start(team.clone());
+        let a = run.call();
+        run.ask(&a, "q", 5);
+        suspend(&mut run, &a);
+        assert_eq!(run.halt(), Status::OutOfBudget);
         team.policy.budget = Some(Usd(6));
-        life.resume(team, policy);
+        run.resume(team, policy);
         assert_eq!(
-            life.call().recorded.len(),
+            run.call().recorded.len(),
             1,
             "{policy:?}: it was paid for, and nothing went wrong"
         );
@@ -355,15 +356,15 @@ fn an_attempt_that_could_not_pay_is_served_its_record_whatever_the_policy() {
 fn tokens_are_counted_by_whom_and_stop_the_team_that_has_used_up_its_own() {
     let mut team = pair();
     team.policy.purses.tokens = Some(7);
-    let mut life = Hand::start(team.clone());
-    let (a, b) = (life.call(), life.call());
-    use_tokens(&mut life, &a, 3);
-    use_tokens(&mut life, &a, 1);
-    let purse = |life: &Hand| life.env().exhausted(&team, b.role, b.work, Amount::NONE);
-    assert_eq!(purse(&life), None);
-    use_tokens(&mut life, &b, 3);
-    assert_eq!(purse(&life), Some(Purse::Team));
-    let spending = |role| life.env().spending(|at| at.role == role);
+    let mut run = ManualRun::start(team.clone());
+    let (a, b) = (run.call(), run.call());
+    use_tokens(&mut run, &a, 3);
+    use_tokens(&mut run, &a, 1);
+    let purse = |run: &ManualRun| run.env().exhausted(&team, b.role, b.work, Amount::NONE);
+    assert_eq!(purse(&run), None);
+    use_tokens(&mut run, &b, 3);
+    assert_eq!(purse(&run), Some(Purse::Team));
+    let spending = |role| run.env().spending(|at| at.role == role);
     assert_eq!((spending(a.role).tokens, spending(a.role).calls), (4, 2));
     assert_eq!((spending(b.role).tokens, spending(b.role).calls), (3, 1));
 }
@@ -382,30 +383,30 @@ fn a_cap_counts_what_is_its_own_and_nothing_else() {
     };
     team.policy.purses.actions.insert(slot, caps(5));
     team.policy.purses.roles = [(RoleId(0), caps(9)), (RoleId(1), caps(5))].into();
-    let mut life = Hand::start(team.clone());
-    let a = life.call();
-    life.ask(&a, "q", 5);
-    life.end(a.role, Ok(says("a ok")));
-    let a2 = life.call();
-    let purse = |life: &Hand, call: &Invocation| {
-        life.env()
+    let mut run = ManualRun::start(team.clone());
+    let a = run.call();
+    run.ask(&a, "q", 5);
+    run.end(a.role, Ok(says("a ok")));
+    let a2 = run.call();
+    let purse = |run: &ManualRun, call: &Invocation| {
+        run.env()
             .exhausted(&team, call.role, call.work, Amount::NONE)
     };
-    assert_eq!(purse(&life, &a2), None, "the other action spent it");
-    let b = life.call();
-    hold_back(&mut life, &a2, 4);
+    assert_eq!(purse(&run, &a2), None, "the other action spent it");
+    let b = run.call();
+    hold_back(&mut run, &a2, 4);
     assert_eq!(
-        purse(&life, &a2),
+        purse(&run, &a2),
         Some(Purse::Role(a2.role)),
         "both actions are the role's"
     );
-    life.ask(&a2, "q", 0);
-    assert_eq!(purse(&life, &a2), None);
-    hold_back(&mut life, &a2, 9);
-    assert_eq!(purse(&life, &b), None, "it is held back for another role");
-    use_tokens(&mut life, &b, 1);
+    run.ask(&a2, "q", 0);
+    assert_eq!(purse(&run, &a2), None);
+    hold_back(&mut run, &a2, 9);
+    assert_eq!(purse(&run, &b), None, "it is held back for another role");
+    use_tokens(&mut run, &b, 1);
     assert_eq!(
-        purse(&life, &b),
+        purse(&run, &b),
         Some(Purse::Role(b.role)),
         "money is left, but no token"
     );
@@ -413,43 +414,43 @@ fn a_cap_counts_what_is_its_own_and_nothing_else() {
 
 #[test]
 fn the_answer_to_one_call_frees_only_what_was_held_back_for_it() {
-    let mut life = Hand::start(pair());
-    let a = life.call();
+    let mut run = ManualRun::start(pair());
+    let a = run.call();
     for (request, much) in [("p", 10), ("q", 20)] {
         let reserved = Reserved {
             request: request.into(),
             amount: usd(much),
         };
-        life.record(Event::MoneyReserved {
+        run.record(Event::MoneyReserved {
             role: a.role,
             work: a.work,
             reserved,
         });
     }
-    life.ask(&a, "q", 3);
+    run.ask(&a, "q", 3);
     assert_eq!(
-        life.env()
+        run.env()
             .role(a.role)
             .activation
             .as_ref()
             .map(|open| open.reserved()),
         Some(usd(10))
     );
-    life.end(a.role, Ok(says("a ok")));
-    assert_eq!(life.env().spent, Usd(13));
+    run.end(a.role, Ok(says("a ok")));
+    assert_eq!(run.env().spent, Usd(13));
 }
 
 #[test]
 fn what_nobody_here_spent_counts_against_the_budget() {
     let mut team = pair();
     team.policy.budget = Some(Usd(10));
-    let mut life = Hand::start(team.clone());
-    life.record(
-        life.stepper
+    let mut run = ManualRun::start(team.clone());
+    run.record(
+        run.stepper
             .resumed_with(Usd(8), Some(Usd(10)), CallPolicy::Auto),
     );
-    let a = life.call();
-    let purse = |also| life.env().exhausted(&team, a.role, a.work, usd(also));
+    let a = run.call();
+    let purse = |also| run.env().exhausted(&team, a.role, a.work, usd(also));
     assert_eq!((purse(1), purse(2)), (None, Some(Purse::Team)));
 }
 
@@ -457,12 +458,12 @@ fn what_nobody_here_spent_counts_against_the_budget() {
 fn a_planner_spends_in_the_name_of_its_first_action() {
     let mut planner = role("P", &[IDEA_LABEL], &["plan", "work"]);
     planner.react = React::PlanAndAct;
-    let mut life = Hand::start(team(vec![planner]));
-    let plan = life.call();
-    life.ask(&plan, "q", 5);
+    let mut run = ManualRun::start(team(vec![planner]));
+    let plan = run.call();
+    run.ask(&plan, "q", 5);
     let slot = Slot {
         role: RoleId(0),
         part: Part::Action(ActionId(0)),
     };
-    assert_eq!(life.env().spending(|at| at == slot).usd, Usd(5));
+    assert_eq!(run.env().spending(|at| at == slot).usd, Usd(5));
 }

@@ -1,9 +1,9 @@
-//! A life of a team, told by a driver without a machine: calls end in any order, and what is
-//! recorded survives everything. Disturbances (kills, stops, mail from outside, other components,
-//! other rules) come by the dice.
+//! A simulated run of a team, by a driver without a machine: calls end in any order, and what is
+//! recorded survives everything. Disturbances (kills, stops, messages from outside, other
+//! components, other rules) are random.
 
-#[path = "life/asking.rs"]
-mod asking;
+#[path = "lifecycle/humans.rs"]
+mod humans;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,161 +18,162 @@ use strata_core::id::{ActionId, Digest, MessageId, Part, RoleId, RunId, Slot};
 use strata_core::message::Message;
 use strata_core::money::Usd;
 use strata_core::stepper::Stepper;
-use strata_core::team::Team;
+use strata_core::team::{React, Reducer, Team};
 
-use crate::dice::Dice;
-use crate::mending::mended;
+use crate::rng::Rng;
 use crate::script::Script;
 use crate::teams::{LABELS, NAMES};
 
-pub use asking::{Patience, People};
+pub use humans::{AnswerTiming, HumanBehavior};
 
-/// No life takes longer: beyond it the stepper goes round in circles.
+/// No run records more events; one that does is in an endless loop.
 const MAX_EVENTS: usize = 20_000;
 
-/// What befalls a life.
+/// The disturbances of a run.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Weather {
-    /// How often it is killed.
+pub struct FaultSchedule {
+    /// How often the process is killed.
     pub kills: u32,
-    /// How often the operator stops it.
+    /// How often the operator stops the run.
     pub stops: u32,
-    /// How many messages come from outside.
+    /// How many messages arrive from outside.
     pub mail: u32,
-    /// How often it is resumed after it ended otherwise than done.
+    /// How often the run is resumed after it ended with a status other than done.
     pub resumes: u32,
-    /// What resumes bring.
-    pub change: Change,
+    /// What a resume may change.
+    pub change: ResumeChange,
 }
 
 /// What a resume may change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Change {
+pub enum ResumeChange {
     /// Nothing.
     #[default]
     Nothing,
     /// Components and the call policy.
-    Circumstances,
-    /// That, and limits, the budget, profiles and reducers.
+    ComponentsAndCalls,
+    /// Components, the call policy, limits, the budget, profiles and reducers.
     Everything,
 }
 
-/// A life.
+/// A simulated run.
 #[derive(Clone, Debug)]
-pub struct Life {
-    /// The team in motion.
+pub struct SimulatedRun {
+    /// The stepper.
     pub stepper: Stepper,
-    /// All that was recorded.
+    /// All recorded events.
     pub log: Vec<Event>,
-    /// The state after each of it.
+    /// The state after each event.
     pub states: Vec<Environment>,
-    /// All attempts, with the place of their start in the log.
+    /// All attempts, with the index of their first event in the log.
     pub calls: Vec<(usize, Invocation)>,
     team: Arc<Team>,
     script: Script,
-    weather: Weather,
-    dice: Dice,
-    flying: Vec<Invocation>,
+    faults: FaultSchedule,
+    rng: Rng,
+    in_flight: Vec<Invocation>,
     builds: u32,
-    people: People,
+    people: HumanBehavior,
 }
 
-impl Life {
-    /// A life that has begun. `order` decides what arrives when, and the weather's moments.
-    pub fn begin(team: &Team, script: Script, weather: Weather, order: u64) -> Self {
+impl SimulatedRun {
+    /// Returns a run that has started. `order` seeds the order in which calls end, and the moments
+    /// of the disturbances.
+    pub fn begin(team: &Team, script: Script, faults: FaultSchedule, order: u64) -> Self {
         let team = Arc::new(team.clone());
         let stepper = Stepper::new(team.clone(), Environment::new(&team));
-        let (log, states, calls, flying) = Default::default();
-        let dice = Dice::new(order, "life");
-        let people = People::default();
-        let mut life = Self {
+        let (log, states, calls, in_flight) = Default::default();
+        let rng = Rng::new(order, "life");
+        let people = HumanBehavior::default();
+        let mut run = Self {
             stepper,
             log,
             states,
             calls,
             team,
             script,
-            weather,
-            dice,
-            flying,
+            faults,
+            rng,
+            in_flight,
             builds: 0,
             people,
         };
-        let components = slots(&life.team)
+        let components = slots(&run.team)
             .map(|slot| (slot, Digest::from("build 0")))
             .collect();
-        life.record(
-            life.stepper
+        run.record(
+            run.stepper
                 .started(RunId::from("run"), "an idea".into(), components),
         );
-        life
+        run
     }
 
-    /// A whole life. It ends done, or when it may be resumed no more.
-    pub fn tell(team: &Team, script: Script, weather: Weather, order: u64) -> Self {
-        let mut life = Self::begin(team, script, weather, order);
-        life.run();
-        life
+    /// Returns a complete run. It ends done, or when it may not be resumed any more.
+    pub fn complete(team: &Team, script: Script, faults: FaultSchedule, order: u64) -> Self {
+        let mut run = Self::begin(team, script, faults, order);
+        run.run_to_end();
+        run
     }
 
-    /// A whole life in which people are asked. They answer however often it takes.
-    pub fn tell_with(
-        people: People,
+    /// Returns a complete run in which humans are asked. They answer as often as necessary.
+    pub fn complete_with_humans(
+        people: HumanBehavior,
         team: &Team,
         script: Script,
-        (weather, order): (Weather, u64),
+        faults: FaultSchedule,
+        order: u64,
     ) -> Self {
-        let mut life = Self::begin(team, script, weather, order);
-        life.people = people;
-        life.run();
-        life
+        let mut run = Self::begin(team, script, faults, order);
+        run.people = people;
+        run.run_to_end();
+        run
     }
 
-    /// The team as it now is.
+    /// Returns the team as it is now.
     pub fn team(&self) -> &Arc<Team> {
         &self.team
     }
 
-    /// The state.
+    /// Returns the state.
     pub fn env(&self) -> &Environment {
         self.stepper.env()
     }
 
-    /// Goes on until the end.
-    pub fn run(&mut self) {
+    /// Continues until the run ends.
+    pub fn run_to_end(&mut self) {
         loop {
-            while self.moment() {}
+            while self.advance() {}
             if self.env().status == Status::Waiting {
-                self.hear();
+                self.answer_humans();
                 self.resume();
                 continue;
             }
             let hopeless = match self.env().status {
                 Status::Done => true,
-                // Nothing comes of itself.
-                Status::Stalled => self.weather.mail == 0,
+                // Nothing happens without a message from outside.
+                Status::Stalled => self.faults.mail == 0,
                 Status::StepLimit | Status::OutOfBudget => {
-                    self.weather.change != Change::Everything
+                    self.faults.change != ResumeChange::Everything
                 }
                 _ => false,
             };
-            if hopeless || self.weather.resumes == 0 {
+            if hopeless || self.faults.resumes == 0 {
                 return;
             }
-            self.weather.resumes -= 1;
+            self.faults.resumes -= 1;
             self.resume();
         }
     }
 
-    /// Another life that leaves this one after an event that made a checkpoint, and goes on to its
-    /// end.
+    /// Returns another run that branches off after the event at this index, which made a
+    /// checkpoint, and continues to its end.
     pub fn fork(&self, at: usize, name: &str, order: u64) -> Self {
         let mut fork = self.clone();
         fork.log.truncate(at + 1);
         fork.states.truncate(at + 1);
         fork.calls.retain(|(start, _)| *start <= at);
-        fork.flying.clear();
-        fork.dice = Dice::new(order, "fork");
+        fork.in_flight.clear();
+        fork.rng = Rng::new(order, "fork");
         fork.stepper = self.stepper.at(self.states[at].clone());
         let event = fork
             .stepper
@@ -180,18 +181,18 @@ impl Life {
             .expect("a checkpoint");
         fork.record(event);
         fork.resume();
-        fork.run();
+        fork.run_to_end();
         fork
     }
 
-    /// Goes on with a mended team.
+    /// Resumes with a changed team.
     pub fn resume_as(&mut self, team: Team) {
         self.team = Arc::new(team);
-        self.weather.change = Change::Nothing;
+        self.faults.change = ResumeChange::Nothing;
         self.resume();
     }
 
-    /// Records an event and lets it happen.
+    /// Records an event and applies it.
     pub fn record(&mut self, event: Event) {
         assert!(self.log.len() < MAX_EVENTS, "the life does not end");
         if let Err(illegal) = self.stepper.apply(&event) {
@@ -201,27 +202,27 @@ impl Life {
         self.states.push(self.env().clone());
     }
 
-    /// Lets one thing happen. False at a halt.
-    fn moment(&mut self) -> bool {
-        if self.weather.kills > 0 && self.dice.chance(4) {
-            self.weather.kills -= 1;
+    /// Does one random thing. Returns false if the run has ended.
+    fn advance(&mut self) -> bool {
+        if self.faults.kills > 0 && self.rng.chance(4) {
+            self.faults.kills -= 1;
             self.kill();
-        } else if self.weather.stops > 0
-            && self.dice.chance(4)
+        } else if self.faults.stops > 0
+            && self.rng.chance(4)
             && self.env().status == Status::Running
         {
-            self.weather.stops -= 1;
+            self.faults.stops -= 1;
             self.stop();
-        } else if self.weather.mail > 0 && self.dice.chance(5) {
-            self.weather.mail -= 1;
+        } else if self.faults.mail > 0 && self.rng.chance(5) {
+            self.faults.mail -= 1;
             self.mail();
-        } else if self.people.patience == Patience::AnyTime
+        } else if self.people.answer_timing == AnswerTiming::AnyTime
             && self.env().requests().next().is_some()
-            && self.dice.chance(10)
+            && self.rng.chance(10)
         {
-            self.hear();
-        } else if (!self.flying.is_empty() || self.leaving().is_some()) && self.dice.chance(30) {
-            self.land();
+            self.answer_humans();
+        } else if (!self.in_flight.is_empty() || self.leaving().is_some()) && self.rng.chance(30) {
+            self.complete_one();
         } else {
             return self.decide();
         }
@@ -234,18 +235,18 @@ impl Life {
             Effect::Call(call) => {
                 self.calls.push((self.log.len(), call.clone()));
                 self.record(self.stepper.call_started(&call));
-                if self.ask(&call) && self.consult(&call) {
-                    self.flying.push(call);
+                if self.ask(&call) && self.ask_human(&call) {
+                    self.in_flight.push(call);
                 }
             }
-            Effect::Wait => self.land(),
+            Effect::Wait => self.complete_one(),
             Effect::Halt(_) => return false,
         }
         true
     }
 
-    /// Makes the host calls of an attempt: each is served once from what is recorded, else made, if
-    /// a budget allows it. Whether the attempt goes on.
+    /// Makes the host calls of an attempt. Each recorded call is served once; others are made if
+    /// the budgets allow them. Returns false if the attempt ends with that.
     fn ask(&mut self, call: &Invocation) -> bool {
         let (role, work) = (call.role, call.work);
         let mut recorded = call.recorded.clone();
@@ -264,7 +265,7 @@ impl Life {
             }
             match self.env().exhausted(&self.team, role, work, Amount::NONE) {
                 None => {}
-                // The action is told, and makes do.
+                // The action gets an error and continues without the call.
                 Some(Purse::Action(_)) => continue,
                 Some(Purse::Team | Purse::Role(_)) => {
                     self.record(Event::CallSuspended {
@@ -275,12 +276,12 @@ impl Life {
                     return false;
                 }
             }
-            let usd = Usd(self.dice.below(6) as u64);
+            let usd = Usd(self.rng.below(6) as u64);
             let reserved = Reserved {
                 request: request.clone(),
                 amount: Amount {
                     usd,
-                    tokens: self.dice.below(3) as u64,
+                    tokens: self.rng.below(3) as u64,
                 },
             };
             self.record(Event::MoneyReserved {
@@ -300,8 +301,8 @@ impl Life {
         true
     }
 
-    /// Lets an attempt, a pause or the handing over of a message end, any one.
-    fn land(&mut self) {
+    /// Completes one attempt, one pause, or the delivery of one message, at random.
+    fn complete_one(&mut self) {
         let resting: Vec<RoleId> = self
             .env()
             .activations()
@@ -309,10 +310,10 @@ impl Life {
             .map(|(id, _)| id)
             .collect();
         let leaving = self.leaving();
-        let ways = self.flying.len() + resting.len();
-        let at = self.dice.below(ways + usize::from(leaving.is_some()));
+        let ways = self.in_flight.len() + resting.len();
+        let at = self.rng.below(ways + usize::from(leaving.is_some()));
         if let Some(id) = leaving.filter(|_| at == ways) {
-            let fails = self.weather.resumes > 2 && self.dice.chance(10);
+            let fails = self.faults.resumes > 2 && self.rng.chance(10);
             let failed = Event::HandOverFailed {
                 id: id.clone(),
                 why: "nobody answers".into(),
@@ -323,10 +324,12 @@ impl Life {
                 Event::HandedOver { id }
             });
         }
-        match resting.get(at.wrapping_sub(self.flying.len())) {
-            Some(role) if at >= self.flying.len() => self.record(Event::RetryDue { role: *role }),
+        match resting.get(at.wrapping_sub(self.in_flight.len())) {
+            Some(role) if at >= self.in_flight.len() => {
+                self.record(Event::RetryDue { role: *role })
+            }
             _ => {
-                let call = self.flying.swap_remove(at);
+                let call = self.in_flight.swap_remove(at);
                 let outcome = self.script.outcome(&self.stepper, &call);
                 let event = self
                     .stepper
@@ -337,7 +340,7 @@ impl Life {
         }
     }
 
-    /// The message that is being handed over.
+    /// Returns the message that is being delivered.
     fn leaving(&self) -> Option<MessageId> {
         let env = self.env();
         let first = env
@@ -347,9 +350,9 @@ impl Life {
         Some(env.message(first.message).id.clone())
     }
 
-    /// The process is gone, and with it everything that was not recorded.
+    /// The process is killed; everything that was not recorded is lost.
     fn kill(&mut self) {
-        self.flying.clear();
+        self.in_flight.clear();
         let soft = |event: &Event| {
             matches!(
                 event,
@@ -359,8 +362,8 @@ impl Life {
                 Event::StepCommitted { .. } | Event::StepConflicted { .. }
             ) || matches!(event, Event::JoinReleased { .. })
         };
-        // The tail that is not flushed to the disk may be lost with the machine.
-        while self.dice.chance(30) && self.log.last().is_some_and(soft) {
+        // The last events, which are not synced to the disk yet, may be lost with the machine.
+        while self.rng.chance(30) && self.log.last().is_some_and(soft) {
             self.log.pop();
         }
         self.states.truncate(self.log.len());
@@ -368,9 +371,9 @@ impl Life {
         self.resume();
     }
 
-    /// The operator stops it, and sometimes resumes it at once.
+    /// The operator stops the run, and it is resumed.
     fn stop(&mut self) {
-        for call in std::mem::take(&mut self.flying) {
+        for call in std::mem::take(&mut self.in_flight) {
             let stopped = Fault::new(FaultKind::Interrupted, "stopped by the operator");
             if let Some(event) = self.stepper.call_ended(call.role, Err(stopped)) {
                 self.record(event);
@@ -381,17 +384,17 @@ impl Life {
     }
 
     fn mail(&mut self) {
-        let to = if self.dice.chance(50) {
-            vec![(*self.dice.pick(&NAMES)).to_string()]
+        let to = if self.rng.chance(50) {
+            vec![(*self.rng.pick(&NAMES)).to_string()]
         } else {
             Vec::new()
         };
         let message = Message {
             id: MessageId::from(""),
-            content: format!("from outside: {}", self.weather.mail),
+            content: format!("from outside: {}", self.faults.mail),
             instruct: None,
             role: "user".into(),
-            cause_by: (*self.dice.pick(&LABELS)).into(),
+            cause_by: (*self.rng.pick(&LABELS)).into(),
             sent_from: String::new(),
             send_to: to,
             meta: BTreeMap::new(),
@@ -400,10 +403,10 @@ impl Life {
         self.record(self.stepper.sent(message));
     }
 
-    /// Reads the log back and goes on from there.
+    /// Replays the log and continues from there.
     fn resume(&mut self) {
-        if self.weather.change == Change::Everything {
-            self.team = Arc::new(mended(&self.team, &mut self.dice));
+        if self.faults.change == ResumeChange::Everything {
+            self.team = Arc::new(changed_team(&self.team, &mut self.rng));
         }
         let mut stepper = Stepper::new(self.team.clone(), Environment::new(&self.team));
         for event in &self.log {
@@ -412,10 +415,10 @@ impl Life {
                 .expect("what was recorded can be read back");
         }
         self.stepper = stepper;
-        self.flying.clear();
+        self.in_flight.clear();
         let mut calls = CallPolicy::Auto;
-        if self.weather.change != Change::Nothing {
-            calls = *self.dice.pick(&[
+        if self.faults.change != ResumeChange::Nothing {
+            calls = *self.rng.pick(&[
                 CallPolicy::Auto,
                 CallPolicy::Auto,
                 CallPolicy::Reuse,
@@ -428,7 +431,7 @@ impl Life {
 
     fn replace_components(&mut self) {
         for slot in slots(&self.team.clone()) {
-            if self.dice.chance(20) {
+            if self.rng.chance(20) {
                 self.builds += 1;
                 let new = Digest(format!("build {}", self.builds));
                 let old = self.env().components.get(&slot).cloned();
@@ -438,7 +441,7 @@ impl Life {
     }
 }
 
-/// All places of components.
+/// Returns all slots of a team.
 pub fn slots(team: &Team) -> impl Iterator<Item = Slot> {
     let of = |id: RoleId, actions: usize| {
         let actions = (0..actions).map(|i| Part::Action(ActionId(i as u16)));
@@ -452,4 +455,33 @@ pub fn slots(team: &Team) -> impl Iterator<Item = Slot> {
         .flat_map(|id| of(id, team.role(id).actions.len()))
         .collect();
     all.into_iter()
+}
+
+/// Returns the team with random permitted changes.
+pub fn changed_team(team: &Team, rng: &mut Rng) -> Team {
+    let mut team = Team::clone(team);
+    team.policy.max_parallel = 1 + rng.below(4);
+    team.policy.max_steps = team
+        .policy
+        .max_steps
+        .map(|steps| steps + rng.below(3) as u64);
+    team.policy.budget = team
+        .policy
+        .budget
+        .map(|budget| budget + Usd(rng.below(20) as u64));
+    for reducer in team.scopes.values_mut() {
+        *reducer = *rng.pick(&[
+            None,
+            Some(Reducer::Append),
+            Some(Reducer::Add),
+            Some(Reducer::Last),
+        ]);
+    }
+    for role in &mut team.roles {
+        role.profile = format!("job {}", rng.below(3));
+        if let React::Choose { max_loop, .. } = &mut role.react {
+            *max_loop = rng.below(4) as u32;
+        }
+    }
+    team
 }

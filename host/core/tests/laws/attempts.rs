@@ -1,5 +1,5 @@
-//! Attempts, told by hand: how many run at once, which comes next, and how long it is waited before
-//! another.
+//! Attempts, step by step: how many run concurrently, which comes next, and how long the pause
+//! before another one is.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use strata_core::id::{ActionId, RoleId};
 use strata_core::message::IDEA_LABEL;
 use strata_core::team::{React, Reducer, Retry, Team, Thinker};
 
-use crate::hand::{Hand, says, writes};
+use crate::manual_run::{ManualRun, says, writes};
 use crate::teams::{role, team};
 
 #[test]
@@ -23,57 +23,57 @@ fn no_more_calls_run_at_once_than_the_policy_allows() {
                 .into(),
         );
         team.policy.max_parallel = most;
-        let mut life = Hand::start(team);
-        (0..most).for_each(|_| drop(life.call()));
-        assert_eq!(life.go(), Effect::Wait, "{most} are under way");
-        life.end(RoleId(0), Ok(says("A ok")));
-        assert_eq!(life.call().role, RoleId(most as u16));
+        let mut run = ManualRun::start(team);
+        (0..most).for_each(|_| drop(run.call()));
+        assert_eq!(run.go(), Effect::Wait, "{most} are under way");
+        run.end(RoleId(0), Ok(says("A ok")));
+        assert_eq!(run.call().role, RoleId(most as u16));
     }
 }
 
 #[test]
 fn only_who_is_ready_has_a_next_attempt() {
     let one = || team(vec![role("A", &[IDEA_LABEL], &["a"])]);
-    let next = |life: &Hand| {
-        life.stepper
+    let next = |run: &ManualRun| {
+        run.stepper
             .invocation_of(RoleId(0))
             .map(|call| call.attempt)
     };
-    let mut life = Hand::start(one());
-    assert_eq!(next(&life), None, "it has only mail");
-    life.go();
-    assert_eq!(next(&life), Some(1));
-    life.call();
-    assert_eq!(next(&life), None, "it is under way");
-    life.end(RoleId(0), Err(Fault::new(FaultKind::Trap, "unreachable")));
-    assert_eq!(next(&life), None, "it failed");
-    assert_eq!(life.halt(), Status::Failed);
-    life.resume(one(), CallPolicy::Auto);
-    assert_eq!(next(&life), Some(2));
+    let mut run = ManualRun::start(one());
+    assert_eq!(next(&run), None, "it has only mail");
+    run.go();
+    assert_eq!(next(&run), Some(1));
+    run.call();
+    assert_eq!(next(&run), None, "it is under way");
+    run.end(RoleId(0), Err(Fault::new(FaultKind::Trap, "unreachable")));
+    assert_eq!(next(&run), None, "it failed");
+    assert_eq!(run.halt(), Status::Failed);
+    run.resume(one(), CallPolicy::Auto);
+    assert_eq!(next(&run), Some(2));
 }
 
 #[test]
 fn a_role_that_a_file_says_is_past_an_action_goes_on_behind_it() {
-    let mut life = Hand::start(team(vec![role("A", &[IDEA_LABEL], &["x", "y", "z"])]));
-    life.go();
-    let mut env = life.env().clone();
+    let mut run = ManualRun::start(team(vec![role("A", &[IDEA_LABEL], &["x", "y", "z"])]));
+    run.go();
+    let mut env = run.env().clone();
     env.roles[0]
         .activation
         .as_mut()
         .expect("the step has begun")
         .skipped = 1;
-    life.stepper = life.stepper.at(env);
-    assert_eq!(life.act(Ok(says("y ok"))).idempotency_key, "run/0/A/1");
-    assert_eq!(life.call().idempotency_key, "run/0/A/2");
+    run.stepper = run.stepper.at(env);
+    assert_eq!(run.act(Ok(says("y ok"))).idempotency_key, "run/0/A/1");
+    assert_eq!(run.call().idempotency_key, "run/0/A/2");
     assert_eq!(
-        life.stepper
+        run.stepper
             .request_id(RoleId(0), 0)
             .map(|id| id.0)
             .as_deref(),
         Some("ask-0-0-2-0")
     );
-    life.end(RoleId(0), Ok(says("z ok")));
-    assert_eq!(life.halt(), Status::Done);
+    run.end(RoleId(0), Ok(says("z ok")));
+    assert_eq!(run.halt(), Status::Done);
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn no_two_calls_of_a_step_have_one_key_whatever_their_roles_are_called() {
     );
 }
 
-/// One that chooses, and another role that writes the same.
+/// Returns a team of a role that chooses its actions and another role that writes the same key.
 fn beside_a_writer(reducer: Option<Reducer>) -> Team {
     let mut team = team(vec![
         role("C", &[IDEA_LABEL], &["x", "y"]),
@@ -131,53 +131,53 @@ fn beside_a_writer(reducer: Option<Reducer>) -> Team {
     team
 }
 
-/// It chose twice, for money; its first action is to be made again, because the other role wrote
-/// the same.
-fn chosen_in_vain() -> Hand {
-    let mut life = Hand::start(beside_a_writer(None));
+/// Returns a run in which a role made two paid choices, and its first action has to be made again
+/// because the other role wrote the same key.
+fn chosen_in_vain() -> ManualRun {
+    let mut run = ManualRun::start(beside_a_writer(None));
     for (choice, result) in [(0, writes("x ok", &[("k", 1)])), (1, says("y ok"))] {
-        let call = life.call();
-        life.ask(&call, "which", 5);
-        life.end(call.role, Ok(Finished::Chosen(choice)));
-        life.act(Ok(result));
+        let call = run.call();
+        run.ask(&call, "which", 5);
+        run.end(call.role, Ok(Finished::Chosen(choice)));
+        run.act(Ok(result));
     }
-    life.act(Ok(Finished::Chosen(-1)));
-    life.act(Ok(writes("b ok", &[("k", 2)])));
-    assert_eq!(life.halt(), Status::Failed);
-    life
+    run.act(Ok(Finished::Chosen(-1)));
+    run.act(Ok(writes("b ok", &[("k", 2)])));
+    assert_eq!(run.halt(), Status::Failed);
+    run
 }
 
 #[test]
 fn a_choice_that_has_to_be_made_again_is_the_next_attempt_and_served_what_is_recorded() {
-    let mut life = chosen_in_vain();
+    let mut run = chosen_in_vain();
     for (attempt, reducer) in [(2, None), (3, Some(Reducer::Last))] {
-        life.resume(beside_a_writer(reducer), CallPolicy::Auto);
-        life.act(Ok(writes("x again", &[("k", 1)])));
-        let choice = life.act(Ok(Finished::Chosen(1)));
+        run.resume(beside_a_writer(reducer), CallPolicy::Auto);
+        run.act(Ok(writes("x again", &[("k", 1)])));
+        let choice = run.act(Ok(Finished::Chosen(1)));
         assert_eq!(
             (choice.attempt, choice.recorded.len()),
             (attempt, 1),
             "{reducer:?}"
         );
-        life.act(Ok(says("y again")));
-        let last = life.act(Ok(Finished::Chosen(-1)));
+        run.act(Ok(says("y again")));
+        let last = run.act(Ok(Finished::Chosen(-1)));
         assert_eq!(
             (last.attempt, last.recorded.len()),
             (attempt, 0),
             "{reducer:?}"
         );
-        life.act(Ok(writes("b again", &[("k", 2)])));
-        life.go();
+        run.act(Ok(writes("b again", &[("k", 2)])));
+        run.go();
     }
-    assert_eq!(life.halt(), Status::Done);
+    assert_eq!(run.halt(), Status::Done);
 }
 
 #[test]
 fn records_in_which_a_choice_that_was_made_again_began_anew_can_be_read() {
-    let mut life = chosen_in_vain();
-    life.resume(beside_a_writer(None), CallPolicy::Auto);
-    life.act(Ok(writes("x again", &[("k", 1)])));
-    let Effect::Call(call) = life.go() else {
+    let mut run = chosen_in_vain();
+    run.resume(beside_a_writer(None), CallPolicy::Auto);
+    run.act(Ok(writes("x again", &[("k", 1)])));
+    let Effect::Call(call) = run.go() else {
         panic!("it chooses")
     };
     let Event::CallStarted {
@@ -186,12 +186,12 @@ fn records_in_which_a_choice_that_was_made_again_began_anew_can_be_read() {
         digest,
         forgotten,
         ..
-    } = life.stepper.call_started(&call)
+    } = run.stepper.call_started(&call)
     else {
         panic!("it begins")
     };
     let journal = Journal::Fresh;
-    life.record(Event::CallStarted {
+    run.record(Event::CallStarted {
         role,
         work,
         attempt: 1,
@@ -199,9 +199,9 @@ fn records_in_which_a_choice_that_was_made_again_began_anew_can_be_read() {
         digest,
         forgotten,
     });
-    life.end(role, Ok(Finished::Chosen(-1)));
+    run.end(role, Ok(Finished::Chosen(-1)));
     assert_eq!(
-        life.env().roles[0]
+        run.env().roles[0]
             .activation
             .as_ref()
             .map(|activation| activation.choices.len()),
@@ -217,16 +217,16 @@ fn the_pause_before_another_try_is_doubled_up_to_a_minute_or_longer_from_the_sta
             retries: 3,
             backoff_ms,
         };
-        let mut life = Hand::start(team);
+        let mut run = ManualRun::start(team);
         let mut pauses = Vec::new();
         for _ in 0..4 {
-            life.act(Err(Fault::new(FaultKind::Timeout, "too slow")));
-            let Some(Event::CallFailed { retry_ms, .. }) = life.log.last() else {
+            run.act(Err(Fault::new(FaultKind::Timeout, "too slow")));
+            let Some(Event::CallFailed { retry_ms, .. }) = run.log.last() else {
                 panic!("a call has failed")
             };
             pauses.push(*retry_ms);
             if retry_ms.is_some() {
-                life.record(Event::RetryDue { role: RoleId(0) });
+                run.record(Event::RetryDue { role: RoleId(0) });
             }
         }
         pauses

@@ -1,5 +1,5 @@
-//! What of an environment is compared where places in the arena of messages may differ: everything
-//! by content.
+//! The part of a state that is compared when references to messages may differ: everything by
+//! content.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,40 +10,39 @@ use strata_core::environment::{Environment, MessageRef};
 use strata_core::message::Message;
 use strata_core::team::Deliver;
 
-/// An environment by content.
+/// A state by content.
 #[derive(Clone, Debug, PartialEq)]
-pub struct View {
+pub struct StateView {
     /// The open or next step.
     pub step: u64,
     /// What was published.
     pub history: Vec<Arc<Message>>,
     /// The roles.
     pub roles: Vec<RoleView>,
-    /// The shared scopes.
     pub shared: BTreeMap<String, Scope>,
     /// What waits in the joins, by source.
     pub joins: Vec<Vec<Vec<Arc<Message>>>>,
-    /// What went to nobody.
+    /// Messages to names that nobody has.
     pub dead_letters: Vec<(Arc<Message>, String)>,
 }
 
-/// A role by content.
+/// The state of a role by content.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RoleView {
     /// Its mail.
     pub mailbox: Vec<(Arc<Message>, Deliver)>,
-    /// What it remembers.
+    /// Its memory.
     pub memory: Vec<Arc<Message>>,
-    /// Its own scope.
+    /// Its private scope.
     pub scope: Scope,
-    /// The newest message it took.
+    /// The newest message it took from its mailbox.
     pub latest: Option<Arc<Message>>,
-    /// What it is at: its mail, and how many calls it finished.
+    /// Its open activation: the messages it handles, and how many calls it finished.
     pub open: Option<(Vec<Arc<Message>>, usize)>,
 }
 
-/// Everything by content.
-pub fn view(env: &Environment) -> View {
+/// Returns a state by content.
+pub fn state_view(env: &Environment) -> StateView {
     let one = |id: &MessageRef| env.message(*id).clone();
     let open = |activation: &Activation| (env.resolve(&activation.news), activation.done.len());
     let role = |role: &strata_core::environment::RoleState| RoleView {
@@ -57,7 +56,7 @@ pub fn view(env: &Environment) -> View {
         latest: role.latest.as_ref().map(one),
         open: role.activation.as_ref().map(open),
     };
-    View {
+    StateView {
         step: env.step,
         history: env.resolve(&env.history),
         roles: env.roles.iter().map(role).collect(),

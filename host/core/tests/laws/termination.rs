@@ -1,5 +1,5 @@
-//! Every life ends: within its step limit, without one where nobody hears of what comes back, and
-//! when the money is spent.
+//! Every run ends: within its step limit; without a limit if no message leads back to its sender;
+//! and when the money is spent.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use strata_core::money::Usd;
 use strata_core::stepper::Stepper;
 use strata_core::team::{Mode, React, Team};
 
-use crate::life::{Change, Life, Weather};
-use crate::script::{Address, Script};
+use crate::lifecycle::{FaultSchedule, ResumeChange, SimulatedRun};
+use crate::script::{RecipientChoice, Script};
 use crate::teams::{acyclic_team, any_team, cases};
 
 /// No script plans more tasks.
@@ -21,7 +21,7 @@ const MAX_TASKS: usize = 3;
 /// No script makes more host calls in one attempt.
 const MAX_HOST_CALLS: usize = 3;
 
-/// The most events that so many steps can have.
+/// Returns the maximum number of events in this many steps.
 fn most_events(team: &Team, steps: usize) -> usize {
     let calls = |role: &strata_core::team::Role| match role.react {
         React::ByOrder => role.actions.len(),
@@ -35,8 +35,8 @@ fn most_events(team: &Team, steps: usize) -> usize {
     2 + steps * (2 + team.roles.len() / 2 + attempts * (3 + 2 * MAX_HOST_CALLS))
 }
 
-/// Whether the money of the team or of a role keeps somebody from going on, under the rules of that
-/// moment.
+/// Returns whether a budget of the team or of a role keeps a role from continuing, under the rules
+/// in this state.
 fn stopped_by_a_purse(team: &Team, state: &Environment) -> bool {
     Stepper::new(Arc::new(team.clone()), state.clone())
         .purses()
@@ -48,24 +48,24 @@ proptest! {
     #![proptest_config(cases(128))]
 
     #[test]
-    fn a_life_ends_within_its_step_limit(team in any_team(), seed: u64, order: u64, trouble in 0..100_u64) {
+    fn a_run_ends_within_its_step_limit(team in any_team(), seed: u64, order: u64, failure_percent in 0..100_u64) {
         let max_steps = team.policy.max_steps.expect("a limit");
-        let life = Life::tell(&team, Script { seed, address: Address::Often, trouble }, Weather::default(), order);
-        let (of_joins, others): (Vec<&Event>, _) =
-            life.log.iter().partition(|event| matches!(event, Event::JoinReleased { .. }));
-        prop_assert!(others.len() <= most_events(&team, max_steps as usize), "{} events", others.len());
-        prop_assert!(of_joins.len() <= team.joins.len() * life.env().history.len(), "each lets a message go on");
-        prop_assert!(life.env().step <= max_steps);
-        let steps = life.log.iter().filter(|event| matches!(event, Event::StepStarted { .. })).count();
+        let run = SimulatedRun::complete(&team, Script { seed, address: RecipientChoice::Often, failure_percent }, FaultSchedule::default(), order);
+        let of_joins = run.log.iter().filter(|event| matches!(event, Event::JoinReleased { .. })).count();
+        let others = run.log.len() - of_joins;
+        prop_assert!(others <= most_events(&team, max_steps as usize), "{others} events");
+        prop_assert!(of_joins <= team.joins.len() * run.env().history.len(), "each lets a message go on");
+        prop_assert!(run.env().step <= max_steps);
+        let steps = run.log.iter().filter(|event| matches!(event, Event::StepStarted { .. })).count();
         prop_assert!(steps as u64 <= max_steps);
-        prop_assert_ne!(life.env().status, Status::Running);
+        prop_assert_ne!(run.env().status, Status::Running);
     }
 
     #[test]
     fn the_step_limit_counts_over_resumes_and_stops_before_the_step(team in any_team(), seed: u64, order: u64) {
-        let weather = Weather { kills: 2, stops: 2, mail: 2, resumes: 3, change: Change::Everything };
-        let life = Life::tell(&team, Script { seed, address: Address::Often, trouble: 20 }, weather, order);
-        for (event, state) in life.log.iter().zip(&life.states) {
+        let faults = FaultSchedule { kills: 2, stops: 2, mail: 2, resumes: 3, change: ResumeChange::Everything };
+        let run = SimulatedRun::complete(&team, Script { seed, address: RecipientChoice::Often, failure_percent: 20 }, faults, order);
+        for (event, state) in run.log.iter().zip(&run.states) {
             if matches!(event, Event::RunEnded { status: Status::StepLimit, .. }) {
                 prop_assert!(!state.open);
                 prop_assert!(state.roles.iter().any(|role| !role.mailbox.is_empty() || role.activation.is_some()));
@@ -75,27 +75,28 @@ proptest! {
     }
 
     #[test]
-    fn without_cycles_a_life_ends_by_itself_and_stalled_where_a_join_waits_in_vain(team in acyclic_team(), seed: u64, order: u64, trouble in 0..60_u64) {
+    fn without_cycles_a_run_ends_by_itself_and_stalled_where_a_join_waits_in_vain(team in acyclic_team(), seed: u64, order: u64, failure_percent in 0..60_u64) {
         let mut team = team;
         team.policy.budget = None;
         team.policy.purses = Default::default();
-        let script = Script { seed, address: Address::Never, trouble };
-        let life = Life::tell(&team, script, Weather::default(), order);
-        // Each step goes on to a later role, or to further mail of the last, which joins lead to.
-        let further = team.joins.len() * life.env().history.len();
-        prop_assert!(life.log.len() <= most_events(&team, team.roles.len() + further) + further);
-        prop_assert!(life.env().step <= (team.roles.len() + further) as u64);
-        if trouble == 0 && life.env().failed().next().is_none() {
-            let waits = life.env().joins.iter().any(|join| !join.is_empty());
-            prop_assert_eq!(life.env().status, if waits { Status::Stalled } else { Status::Done });
+        let script = Script { seed, address: RecipientChoice::Never, failure_percent };
+        let run = SimulatedRun::complete(&team, script, FaultSchedule::default(), order);
+        // Each step goes on to a later role, or to further mail of the last role, to which joins
+        // lead.
+        let further = team.joins.len() * run.env().history.len();
+        prop_assert!(run.log.len() <= most_events(&team, team.roles.len() + further) + further);
+        prop_assert!(run.env().step <= (team.roles.len() + further) as u64);
+        if failure_percent == 0 && run.env().failed().next().is_none() {
+            let waits = run.env().joins.iter().any(|join| !join.is_empty());
+            prop_assert_eq!(run.env().status, if waits { Status::Stalled } else { Status::Done });
         }
     }
 
     #[test]
     fn it_is_done_only_when_nothing_is_left_and_failed_only_with_a_fault(team in any_team(), seed: u64, order: u64) {
-        let weather = Weather { kills: 1, stops: 1, mail: 3, resumes: 3, change: Change::Everything };
-        let life = Life::tell(&team, Script { seed, address: Address::Often, trouble: 20 }, weather, order);
-        for (event, state) in life.log.iter().zip(&life.states) {
+        let faults = FaultSchedule { kills: 1, stops: 1, mail: 3, resumes: 3, change: ResumeChange::Everything };
+        let run = SimulatedRun::complete(&team, Script { seed, address: RecipientChoice::Often, failure_percent: 20 }, faults, order);
+        for (event, state) in run.log.iter().zip(&run.states) {
             let Event::RunEnded { status, .. } = event else { continue };
             match status {
                 Status::Done => prop_assert!(state.is_drained()),
@@ -128,9 +129,9 @@ proptest! {
     ) {
         let mut team = team;
         team.policy.budget = Some(Usd(budget));
-        let weather = Weather { kills: 2, stops: 1, mail: 1, resumes: 4, change: Change::Circumstances };
-        let life = Life::tell(&team, Script { seed, address: Address::Often, trouble: 25 }, weather, order);
-        for (event, before) in life.log[1..].iter().zip(&life.states) {
+        let faults = FaultSchedule { kills: 2, stops: 1, mail: 1, resumes: 4, change: ResumeChange::ComponentsAndCalls };
+        let run = SimulatedRun::complete(&team, Script { seed, address: RecipientChoice::Often, failure_percent: 25 }, faults, order);
+        for (event, before) in run.log[1..].iter().zip(&run.states) {
             match event {
                 Event::CallStarted { role, work, .. } => {
                     let purse = before.exhausted(&team, *role, *work, Amount::NONE);
@@ -148,10 +149,10 @@ proptest! {
 
     #[test]
     fn a_call_is_paid_for_once_and_never_when_it_is_served_from_the_record(team in any_team(), seed: u64, order: u64) {
-        let weather = Weather { kills: 3, stops: 2, mail: 1, resumes: 4, change: Change::Everything };
-        let life = Life::tell(&team, Script { seed, address: Address::Often, trouble: 30 }, weather, order);
+        let faults = FaultSchedule { kills: 3, stops: 2, mail: 1, resumes: 4, change: ResumeChange::Everything };
+        let run = SimulatedRun::complete(&team, Script { seed, address: RecipientChoice::Often, failure_percent: 30 }, faults, order);
         let (mut sum, mut saved) = (0, 0);
-        for (event, state) in life.log.iter().zip(&life.states) {
+        for (event, state) in run.log.iter().zip(&run.states) {
             match event {
                 Event::HostCalled { call, source: Source::Live, .. } => sum += call.cost.0,
                 Event::HostCalled { call, source: Source::Recorded, .. } => saved += call.cost.0,

@@ -1,4 +1,4 @@
-//! Single lives, told by hand: one for each thing that is easily got wrong.
+//! Single runs, step by step, one for each thing that is easily got wrong.
 
 use strata_core::activation::{Addressed, Phase};
 use strata_core::condition::WorkBudget;
@@ -13,7 +13,7 @@ use strata_core::json::Json;
 use strata_core::message::{Draft, Hop, IDEA_LABEL, TO_ALL};
 use strata_core::team::{OnFault, React, Reducer, Task, Team, Thinker};
 
-use crate::hand::{Hand, draft, mail, says, writes};
+use crate::manual_run::{ManualRun, draft, mail, says, writes};
 use crate::teams::{role, team};
 
 fn chooser(max_loop: u32) -> Team {
@@ -25,7 +25,7 @@ fn chooser(max_loop: u32) -> Team {
     team(vec![chooser])
 }
 
-/// One that chooses twice, and another role, which may both write to a scope.
+/// Returns a team of a role that chooses twice and another role; both may write to a scope.
 fn beside_a_writer(reducer: Option<Reducer>) -> Team {
     let mut team = chooser(2);
     team.roles.push(role("B", &[IDEA_LABEL], &["b"]));
@@ -35,23 +35,23 @@ fn beside_a_writer(reducer: Option<Reducer>) -> Team {
 
 #[test]
 fn a_raised_loop_limit_does_not_unsettle_what_was_recorded_under_the_lower_one() {
-    let mut life = Hand::start(chooser(1));
-    life.act(Ok(Finished::Chosen(0)));
-    life.act(Ok(says("x ok")));
-    assert_eq!(life.halt(), Status::Done);
-    life.resume(chooser(5), CallPolicy::Auto);
-    assert_eq!(life.halt(), Status::Done);
-    assert_eq!(life.history(), ["idea", "x ok"]);
+    let mut run = ManualRun::start(chooser(1));
+    run.act(Ok(Finished::Chosen(0)));
+    run.act(Ok(says("x ok")));
+    assert_eq!(run.halt(), Status::Done);
+    run.resume(chooser(5), CallPolicy::Auto);
+    assert_eq!(run.halt(), Status::Done);
+    assert_eq!(run.history(), ["idea", "x ok"]);
 }
 
 #[test]
 fn a_lowered_loop_limit_ends_an_activation_that_has_reached_it() {
-    let mut life = Hand::start(chooser(5));
-    life.act(Ok(Finished::Chosen(0)));
-    life.act(Ok(says("x ok")));
-    life.resume(chooser(1), CallPolicy::Auto);
-    assert_eq!(life.halt(), Status::Done);
-    assert_eq!(life.history(), ["idea", "x ok"]);
+    let mut run = ManualRun::start(chooser(5));
+    run.act(Ok(Finished::Chosen(0)));
+    run.act(Ok(says("x ok")));
+    run.resume(chooser(1), CallPolicy::Auto);
+    assert_eq!(run.halt(), Status::Done);
+    assert_eq!(run.history(), ["idea", "x ok"]);
 }
 
 #[test]
@@ -61,15 +61,15 @@ fn what_a_parked_role_had_done_is_published_when_a_lowered_limit_ends_its_activa
         team.policy.on_fault = OnFault::Park;
         team
     };
-    let mut life = Hand::start(parking(5));
-    life.act(Ok(Finished::Chosen(0)));
-    life.act(Ok(says("x ok")));
-    life.act(Err(Fault::new(FaultKind::Trap, "in the second choice")));
-    assert_eq!(life.halt(), Status::Failed);
-    assert_eq!((life.env().open, life.history().len()), (false, 1));
-    life.resume(parking(1), CallPolicy::Auto);
-    assert_eq!(life.halt(), Status::Done);
-    assert_eq!(life.history(), ["idea", "x ok"]);
+    let mut run = ManualRun::start(parking(5));
+    run.act(Ok(Finished::Chosen(0)));
+    run.act(Ok(says("x ok")));
+    run.act(Err(Fault::new(FaultKind::Trap, "in the second choice")));
+    assert_eq!(run.halt(), Status::Failed);
+    assert_eq!((run.env().open, run.history().len()), (false, 1));
+    run.resume(parking(1), CallPolicy::Auto);
+    assert_eq!(run.halt(), Status::Done);
+    assert_eq!(run.history(), ["idea", "x ok"]);
 }
 
 #[test]
@@ -79,16 +79,16 @@ fn a_new_reducer_does_not_change_what_was_committed_without_one() {
         team.scopes.insert("s0".into(), reducer);
         team
     };
-    let mut life = Hand::start(with(None));
-    life.act(Ok(writes("a ok", &[("k", 1)])));
-    assert_eq!(life.halt(), Status::Done);
-    let before = life.env().shared.clone();
-    life.resume(with(Some(Reducer::Append)), CallPolicy::Auto);
-    assert_eq!(life.env().shared, before);
-    assert_eq!(life.env().rules.scopes["s0"], Some(Reducer::Append));
+    let mut run = ManualRun::start(with(None));
+    run.act(Ok(writes("a ok", &[("k", 1)])));
+    assert_eq!(run.halt(), Status::Done);
+    let before = run.env().shared.clone();
+    run.resume(with(Some(Reducer::Append)), CallPolicy::Auto);
+    assert_eq!(run.env().shared, before);
+    assert_eq!(run.env().rules.scopes["s0"], Some(Reducer::Append));
 }
 
-/// Two roles that hear the idea and share a scope.
+/// Returns a team of two roles that receive the idea and share a scope.
 fn two_writers(reducer: Option<Reducer>) -> Team {
     let mut team = team(vec![
         role("A", &[IDEA_LABEL], &["p", "a"]),
@@ -98,25 +98,25 @@ fn two_writers(reducer: Option<Reducer>) -> Team {
     team
 }
 
-/// A life of theirs up to the conflict: A asked a model before it wrote.
-fn conflict() -> Hand {
-    let mut life = Hand::start(two_writers(None));
-    life.act(Ok(says("p ok")));
-    let call = life.call();
-    life.ask(&call, "q", 5);
-    life.end(call.role, Ok(writes("a ok", &[("k", 1)])));
-    life.act(Ok(writes("b ok", &[("k", 2)])));
-    assert_eq!(life.halt(), Status::Failed);
-    life
+/// Returns a run of this team up to the conflict. A called a model before it wrote.
+fn conflict() -> ManualRun {
+    let mut run = ManualRun::start(two_writers(None));
+    run.act(Ok(says("p ok")));
+    let call = run.call();
+    run.ask(&call, "q", 5);
+    run.end(call.role, Ok(writes("a ok", &[("k", 1)])));
+    run.act(Ok(writes("b ok", &[("k", 2)])));
+    assert_eq!(run.halt(), Status::Failed);
+    run
 }
 
 #[test]
 fn a_call_that_is_undone_by_a_conflict_is_made_again_as_the_next_attempt() {
-    let mut life = conflict();
-    let (_, failed) = life.env().failed().next().expect("A failed");
+    let mut run = conflict();
+    let (_, failed) = run.env().failed().next().expect("A failed");
     assert_eq!(failed.current.attempts, 1);
-    life.resume(two_writers(Some(Reducer::Add)), CallPolicy::Auto);
-    let again = life.act(Ok(writes("a again", &[("k", 1)])));
+    run.resume(two_writers(Some(Reducer::Add)), CallPolicy::Auto);
+    let again = run.act(Ok(writes("a again", &[("k", 1)])));
     assert_eq!(
         (again.attempt, again.idempotency_key.as_str()),
         (2, "run/0/A/1")
@@ -127,13 +127,13 @@ fn a_call_that_is_undone_by_a_conflict_is_made_again_as_the_next_attempt() {
         1,
         "it was paid for, and what was wrong is not the action"
     );
-    life.act(Ok(writes("b again", &[("k", 2)])));
-    assert_eq!(life.halt(), Status::Done);
+    run.act(Ok(writes("b again", &[("k", 2)])));
+    assert_eq!(run.halt(), Status::Done);
     assert_eq!(
-        life.env().shared["s0"]["k"],
+        run.env().shared["s0"]["k"],
         Json::from(serde_json::json!(3))
     );
-    assert_eq!(life.history(), ["idea", "a again", "b again"]);
+    assert_eq!(run.history(), ["idea", "a again", "b again"]);
 }
 
 #[test]
@@ -143,46 +143,46 @@ fn calls_after_an_undone_one_are_made_again_as_next_attempts_too() {
         team.roles.swap(0, 1);
         team
     };
-    let mut life = Hand::start(team(None));
-    life.act(Ok(writes("b ok", &[("k", 1)])));
-    life.act(Ok(writes("p ok", &[("k", 2)])));
-    life.act(Ok(says("a ok")));
-    assert_eq!(life.halt(), Status::Failed);
-    life.resume(team(Some(Reducer::Last)), CallPolicy::Auto);
+    let mut run = ManualRun::start(team(None));
+    run.act(Ok(writes("b ok", &[("k", 1)])));
+    run.act(Ok(writes("p ok", &[("k", 2)])));
+    run.act(Ok(says("a ok")));
+    assert_eq!(run.halt(), Status::Failed);
+    run.resume(team(Some(Reducer::Last)), CallPolicy::Auto);
     let attempts: Vec<u32> = ["b", "p", "a"]
-        .map(|text| life.act(Ok(says(text))).attempt)
+        .map(|text| run.act(Ok(says(text))).attempt)
         .into();
     assert_eq!(attempts, [2, 2, 2]);
-    assert_eq!(life.halt(), Status::Done);
+    assert_eq!(run.halt(), Status::Done);
 }
 
 #[test]
 fn a_scope_that_the_team_no_longer_declares_unites_nothing() {
-    let mut life = Hand::start(two_writers(Some(Reducer::Add)));
-    life.act(Ok(writes("p ok", &[("k", 1)])));
-    life.act(Ok(says("a ok")));
-    life.act(Ok(writes("b ok", &[("k", 2)])));
+    let mut run = ManualRun::start(two_writers(Some(Reducer::Add)));
+    run.act(Ok(writes("p ok", &[("k", 1)])));
+    run.act(Ok(says("a ok")));
+    run.act(Ok(writes("b ok", &[("k", 2)])));
     let mut without = two_writers(None);
     without.scopes.clear();
-    life.resume(without, CallPolicy::Auto);
-    assert_eq!(life.halt(), Status::Failed);
+    run.resume(without, CallPolicy::Auto);
+    assert_eq!(run.halt(), Status::Failed);
 }
 
 #[test]
 fn what_an_undone_call_recorded_can_still_be_reused() {
-    let mut life = conflict();
-    life.resume(two_writers(Some(Reducer::Add)), CallPolicy::Reuse);
-    assert_eq!(life.call().recorded.len(), 1);
+    let mut run = conflict();
+    run.resume(two_writers(Some(Reducer::Add)), CallPolicy::Reuse);
+    assert_eq!(run.call().recorded.len(), 1);
 }
 
 #[test]
 fn nothing_of_a_conflict_is_seen_anywhere() {
-    let life = conflict();
-    assert!(life.env().shared.is_empty());
-    assert_eq!(life.history(), ["idea"]);
+    let run = conflict();
+    assert!(run.env().shared.is_empty());
+    assert_eq!(run.history(), ["idea"]);
     for (role, scope) in [(0, "s0"), (1, "s0"), (0, "role")] {
-        let value = life.env().read(
-            life.stepper.team(),
+        let value = run.env().read(
+            run.stepper.team(),
             RoleId(role),
             ScopeKey { scope, key: "k" },
             None,
@@ -197,18 +197,18 @@ fn a_plan_that_nobody_can_carry_out_is_a_fault() {
     let check = |actions: &[&str], action: Option<&str>, fails: bool| {
         let mut planner = role("P", &[IDEA_LABEL], actions);
         planner.react = React::PlanAndAct;
-        let mut life = Hand::start(team(vec![planner]));
+        let mut run = ManualRun::start(team(vec![planner]));
         let tasks = vec![Task {
             text: "t".into(),
             action: action.map(String::from),
         }];
-        life.act(Ok(Finished::Planned {
+        run.act(Ok(Finished::Planned {
             tasks,
             emissions: Vec::new(),
             writes: Vec::new(),
         }));
         assert_eq!(
-            life.env().failed().next().is_some(),
+            run.env().failed().next().is_some(),
             fails,
             "{actions:?} {action:?}"
         );
@@ -233,47 +233,47 @@ fn a_team_whose_roles_have_no_actions_ends_done() {
     ] {
         let mut idle = role("I", &[IDEA_LABEL], &[]);
         idle.react = react;
-        let mut life = Hand::start(team(vec![idle]));
-        assert_eq!(life.halt(), Status::Done);
-        assert_eq!(life.env().roles[0].memory.len(), 1, "it heard the idea");
+        let mut run = ManualRun::start(team(vec![idle]));
+        assert_eq!(run.halt(), Status::Done);
+        assert_eq!(run.env().roles[0].memory.len(), 1, "it heard the idea");
     }
 }
 
 #[test]
 fn a_run_that_has_ended_takes_in_nothing_more_of_its_steps() {
-    let mut life = Hand::start(team(vec![
+    let mut run = ManualRun::start(team(vec![
         role("A", &[IDEA_LABEL], &["a"]),
         role("B", &[IDEA_LABEL], &["b"]),
     ]));
-    let call = life.call();
+    let call = run.call();
     let late = [
-        life.stepper
+        run.stepper
             .call_ended(call.role, Ok(says("late")))
             .expect("an end"),
-        life.stepper
+        run.stepper
             .call_ended(call.role, Err(Fault::new(FaultKind::Trap, "late")))
             .expect("an end"),
         Event::RetryDue { role: call.role },
-        life.stepper.ended(Status::Done),
+        run.stepper.ended(Status::Done),
     ];
-    life.record(life.stepper.ended(Status::Interrupted));
+    run.record(run.stepper.ended(Status::Interrupted));
     for event in late {
-        let before = life.env().clone();
-        assert!(life.stepper.apply(&event).is_err(), "{event:?}");
-        assert_eq!(*life.env(), before);
+        let before = run.env().clone();
+        assert!(run.stepper.apply(&event).is_err(), "{event:?}");
+        assert_eq!(*run.env(), before);
     }
 }
 
 #[test]
 fn a_component_is_changed_only_where_it_stands() {
-    let mut life = Hand::start(team(vec![role("A", &[IDEA_LABEL], &["a"])]));
+    let mut run = ManualRun::start(team(vec![role("A", &[IDEA_LABEL], &["a"])]));
     let mut check = |slot, old: &str, fits: bool| {
         let event = Event::ComponentChanged {
             slot,
             old: Some(Digest::from(old)),
             new: Digest::from("build 1"),
         };
-        assert_eq!(life.stepper.apply(&event).is_ok(), fits, "{event:?}");
+        assert_eq!(run.stepper.apply(&event).is_ok(), fits, "{event:?}");
     };
     check(
         Slot {
@@ -311,20 +311,20 @@ fn a_component_is_changed_only_where_it_stands() {
 
 #[test]
 fn a_message_from_outside_without_recipients_is_a_broadcast_and_is_taken_once() {
-    let mut life = Hand::start(team(vec![role("A", &["x"], &["a"])]));
-    let sent = life.stepper.sent(mail("hi", "x", &[]));
-    life.record(sent.clone());
-    assert!(life.stepper.apply(&sent).is_err());
-    let mail = life.env().roles[0].mailbox[0];
-    assert_eq!(life.env().message(mail.message).send_to, [TO_ALL]);
+    let mut run = ManualRun::start(team(vec![role("A", &["x"], &["a"])]));
+    let sent = run.stepper.sent(mail("hi", "x", &[]));
+    run.record(sent.clone());
+    assert!(run.stepper.apply(&sent).is_err());
+    let mail = run.env().roles[0].mailbox[0];
+    assert_eq!(run.env().message(mail.message).send_to, [TO_ALL]);
 }
 
 #[test]
 fn a_failed_choice_is_a_fault_of_the_choice_and_keeps_its_reason() {
     let check = |result, message: &str| {
-        let mut life = Hand::start(chooser(1));
-        life.act(result);
-        let (_, failed) = life.env().failed().next().expect("the choice failed");
+        let mut run = ManualRun::start(chooser(1));
+        run.act(result);
+        let (_, failed) = run.env().failed().next().expect("the choice failed");
         let Phase::Failed(fault) = &failed.phase else {
             panic!("it failed")
         };
@@ -345,14 +345,14 @@ fn a_failed_choice_is_a_fault_of_the_choice_and_keeps_its_reason() {
 
 #[test]
 fn legs_that_nobody_travels_do_not_multiply_where_copies_meet() {
-    // A sends to B and C, both send to A, and so on; the leg of Z travels with every message.
+    // A sends to B and C, both send to A, and so on; the hop of Z travels with every message.
     let mut team = team(vec![
         role("A", &[IDEA_LABEL, "b", "c"], &["a"]),
         role("B", &["a"], &["b"]),
         role("C", &["a"], &["c"]),
     ]);
     team.policy.max_steps = Some(20);
-    let mut life = Hand::start(team);
+    let mut run = ManualRun::start(team);
     let route = vec![Hop {
         from: "Z".into(),
         to: vec!["A".into()],
@@ -361,16 +361,16 @@ fn legs_that_nobody_travels_do_not_multiply_where_copies_meet() {
         route: route.clone(),
         ..draft("first", &[])
     };
-    life.act(Ok(Finished::Returned {
+    run.act(Ok(Finished::Returned {
         output,
         emissions: Vec::new(),
         writes: Vec::new(),
     }));
-    while let Effect::Call(_) = life.go() {
-        life.act(Ok(says("on")));
+    while let Effect::Call(_) = run.go() {
+        run.act(Ok(says("on")));
     }
-    let last = life.env().history.last().expect("a message");
-    assert_eq!(life.env().message(*last).route, route);
+    let last = run.env().history.last().expect("a message");
+    assert_eq!(run.env().message(*last).route, route);
 }
 
 #[test]
@@ -446,23 +446,23 @@ fn a_role_that_rests_before_another_try_holds_nobody_up() {
     resting.actions[0].retry.retries = 1;
     let mut team = team(vec![resting, role("B", &[IDEA_LABEL], &["b"])]);
     team.policy.max_parallel = 1;
-    let mut life = Hand::start(team);
+    let mut run = ManualRun::start(team);
     let retryable = Fault {
         hope: Hope::Retryable,
         ..Fault::new(FaultKind::Error, "try again")
     };
-    life.act(Err(retryable));
-    assert_eq!(life.act(Ok(says("b ok"))).role, RoleId(1));
-    assert_eq!(life.go(), Effect::Wait);
-    life.record(Event::RetryDue { role: RoleId(0) });
-    assert_eq!(life.act(Ok(says("a ok"))).attempt, 2);
-    assert_eq!(life.halt(), Status::Done);
-    assert_eq!(life.history(), ["idea", "a ok", "b ok"]);
+    run.act(Err(retryable));
+    assert_eq!(run.act(Ok(says("b ok"))).role, RoleId(1));
+    assert_eq!(run.go(), Effect::Wait);
+    run.record(Event::RetryDue { role: RoleId(0) });
+    assert_eq!(run.act(Ok(says("a ok"))).attempt, 2);
+    assert_eq!(run.halt(), Status::Done);
+    assert_eq!(run.history(), ["idea", "a ok", "b ok"]);
 }
 
 #[test]
 fn a_choice_that_followed_an_undone_call_is_made_again() {
-    let mut life = Hand::start(beside_a_writer(None));
+    let mut run = ManualRun::start(beside_a_writer(None));
     let chosen = |index| Ok(Finished::Chosen(index));
     for result in [
         chosen(0),
@@ -470,68 +470,62 @@ fn a_choice_that_followed_an_undone_call_is_made_again() {
         chosen(1),
         Ok(says("y ok")),
     ] {
-        assert_eq!(life.act(result).role, RoleId(0));
+        assert_eq!(run.act(result).role, RoleId(0));
     }
-    life.act(Ok(writes("b ok", &[("k", 2)])));
-    assert_eq!(life.halt(), Status::Failed);
-    life.resume(beside_a_writer(Some(Reducer::Last)), CallPolicy::Auto);
-    assert_eq!(life.act(Ok(says("x again"))).idempotency_key, "run/0/C/0/0");
-    let choice = life.act(chosen(-1));
+    run.act(Ok(writes("b ok", &[("k", 2)])));
+    assert_eq!(run.halt(), Status::Failed);
+    run.resume(beside_a_writer(Some(Reducer::Last)), CallPolicy::Auto);
+    assert_eq!(run.act(Ok(says("x again"))).idempotency_key, "run/0/C/0/0");
+    let choice = run.act(chosen(-1));
     assert_eq!(
         (choice.idempotency_key.as_str(), choice.outputs.len()),
         ("run/0/C/think/1", 1)
     );
-    life.act(Ok(says("b again")));
-    assert_eq!(life.halt(), Status::Done);
-    assert_eq!(life.history(), ["idea", "x again", "b again"]);
+    run.act(Ok(says("b again")));
+    assert_eq!(run.halt(), Status::Done);
+    assert_eq!(run.history(), ["idea", "x again", "b again"]);
 }
 
 #[test]
 fn a_choice_that_the_operator_stopped_is_no_fault_of_the_choice() {
-    let mut life = Hand::start(chooser(1));
+    let mut run = ManualRun::start(chooser(1));
     let stopped = Fault::new(FaultKind::Interrupted, "stopped by the operator");
-    life.act(Err(stopped.clone()));
-    let (_, failed) = life.env().failed().next().expect("it was stopped");
+    run.act(Err(stopped.clone()));
+    let (_, failed) = run.env().failed().next().expect("it was stopped");
     assert_eq!(failed.phase, Phase::Failed(stopped));
 }
 
 #[test]
 fn tries_count_on_over_one_conflict_after_another() {
-    let mut life = conflict();
+    let mut run = conflict();
     for attempt in [2, 3] {
-        life.resume(two_writers(None), CallPolicy::Auto);
-        assert_eq!(
-            life.act(Ok(writes("a again", &[("k", 1)]))).attempt,
-            attempt
-        );
-        assert_eq!(
-            life.act(Ok(writes("b again", &[("k", 2)]))).attempt,
-            attempt
-        );
-        assert_eq!(life.halt(), Status::Failed);
+        run.resume(two_writers(None), CallPolicy::Auto);
+        assert_eq!(run.act(Ok(writes("a again", &[("k", 1)]))).attempt, attempt);
+        assert_eq!(run.act(Ok(writes("b again", &[("k", 2)]))).attempt, attempt);
+        assert_eq!(run.halt(), Status::Failed);
     }
 }
 
 #[test]
 fn an_action_that_was_chosen_twice_and_is_undone_counts_its_tries_by_place() {
-    let mut life = Hand::start(beside_a_writer(None));
+    let mut run = ManualRun::start(beside_a_writer(None));
     for result in [
         Finished::Chosen(0),
         writes("once", &[("k", 1)]),
         Finished::Chosen(0),
     ] {
-        life.act(Ok(result));
+        run.act(Ok(result));
     }
-    life.act(Err(Fault::new(FaultKind::Trap, "in the second x")));
-    life.act(Ok(writes("b ok", &[("k", 2)])));
-    assert_eq!(life.halt(), Status::Failed);
-    life.resume(beside_a_writer(None), CallPolicy::Auto);
-    assert_eq!(life.act(Ok(says("twice"))).attempt, 2);
-    assert_eq!(life.halt(), Status::Failed, "both wrote the same");
-    life.resume(beside_a_writer(Some(Reducer::Last)), CallPolicy::Auto);
-    let first = life.act(Ok(says("once")));
-    life.act(Ok(Finished::Chosen(0)));
-    let second = life.act(Ok(says("twice")));
+    run.act(Err(Fault::new(FaultKind::Trap, "in the second x")));
+    run.act(Ok(writes("b ok", &[("k", 2)])));
+    assert_eq!(run.halt(), Status::Failed);
+    run.resume(beside_a_writer(None), CallPolicy::Auto);
+    assert_eq!(run.act(Ok(says("twice"))).attempt, 2);
+    assert_eq!(run.halt(), Status::Failed, "both wrote the same");
+    run.resume(beside_a_writer(Some(Reducer::Last)), CallPolicy::Auto);
+    let first = run.act(Ok(says("once")));
+    run.act(Ok(Finished::Chosen(0)));
+    let second = run.act(Ok(says("twice")));
     assert_eq!(
         [first, second].map(|call| (call.outputs.len(), call.attempt)),
         [(0, 2), (1, 3)]

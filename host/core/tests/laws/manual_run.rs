@@ -1,4 +1,4 @@
-//! A life moved by hand, for cases told in full.
+//! A run that a test drives step by step.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,41 +17,41 @@ use strata_core::money::Usd;
 use strata_core::stepper::Stepper;
 use strata_core::team::Team;
 
-use crate::life::slots;
+use crate::lifecycle::slots;
 
-/// A life moved by hand.
-pub struct Hand {
-    /// The team in motion.
+/// A run that is driven step by step.
+pub struct ManualRun {
+    /// The stepper.
     pub stepper: Stepper,
-    /// All that was recorded.
+    /// All recorded events.
     pub log: Vec<Event>,
 }
 
-impl Hand {
-    /// A run that has begun.
+impl ManualRun {
+    /// Returns a run that has started.
     pub fn start(team: Team) -> Self {
         let team = Arc::new(team);
         let stepper = Stepper::new(team.clone(), Environment::new(&team));
-        let mut hand = Self {
+        let mut run = Self {
             stepper,
             log: Vec::new(),
         };
         let components = slots(&team)
             .map(|slot| (slot, Digest::from("build 0")))
             .collect();
-        hand.record(
-            hand.stepper
+        run.record(
+            run.stepper
                 .started(RunId::from("run"), "idea".into(), components),
         );
-        hand
+        run
     }
 
-    /// The state.
+    /// Returns the state.
     pub fn env(&self) -> &Environment {
         self.stepper.env()
     }
 
-    /// Records an event.
+    /// Records an event and applies it.
     pub fn record(&mut self, event: Event) {
         self.stepper
             .apply(&event)
@@ -59,13 +59,13 @@ impl Hand {
         self.log.push(event);
     }
 
-    /// Goes on to the next call and starts it.
+    /// Continues to the next call and starts it.
     pub fn call(&mut self) -> Invocation {
         self.next_call()
             .unwrap_or_else(|| panic!("expected a call, not {:?}", self.stepper.next()))
     }
 
-    /// The same, where there may be no more calls.
+    /// Continues to the next call and starts it, if there is one.
     pub fn next_call(&mut self) -> Option<Invocation> {
         let Effect::Call(call) = self.go() else {
             return None;
@@ -74,7 +74,7 @@ impl Hand {
         Some(call)
     }
 
-    /// Goes on to the next call, starts it and ends it.
+    /// Continues to the next call, starts it and ends it.
     pub fn act(&mut self, result: Result<Finished, Fault>) -> Invocation {
         let call = self.call();
         self.end(call.role, result);
@@ -112,7 +112,7 @@ impl Hand {
         self.record(event);
     }
 
-    /// Goes on until somebody has to act, and says who.
+    /// Records what the stepper decides until something else is to be done, and returns that.
     pub fn go(&mut self) -> Effect {
         loop {
             match self.stepper.next() {
@@ -122,7 +122,7 @@ impl Hand {
         }
     }
 
-    /// Goes on to the end.
+    /// Continues to the end of the run.
     pub fn halt(&mut self) -> Status {
         match self.go() {
             Effect::Halt(status) => status,
@@ -130,7 +130,7 @@ impl Hand {
         }
     }
 
-    /// The process ends, and another goes on with this team.
+    /// Kills the process and resumes with this team.
     pub fn resume(&mut self, team: Team, calls: CallPolicy) {
         let team = Arc::new(team);
         let mut stepper = Stepper::new(team.clone(), Environment::new(&team));
@@ -143,7 +143,7 @@ impl Hand {
         self.record(self.stepper.resumed(team.policy.budget, calls));
     }
 
-    /// The contents of what was published.
+    /// Returns the content of each published message.
     pub fn history(&self) -> Vec<&str> {
         self.env()
             .history
@@ -153,7 +153,7 @@ impl Hand {
     }
 }
 
-/// An output.
+/// Returns an output.
 pub fn says(content: &str) -> Finished {
     Finished::Returned {
         output: draft(content, &[]),
@@ -162,7 +162,7 @@ pub fn says(content: &str) -> Finished {
     }
 }
 
-/// An output and writes of numbers into `s0`.
+/// Returns an output and writes of numbers into `s0`.
 pub fn writes(content: &str, values: &[(&str, i64)]) -> Finished {
     let write = |(key, value): &(&str, i64)| Write {
         scope: "s0".into(),
@@ -177,7 +177,7 @@ pub fn writes(content: &str, values: &[(&str, i64)]) -> Finished {
     }
 }
 
-/// A draft for these recipients.
+/// Returns a draft for these recipients.
 pub fn draft(content: &str, to: &[&str]) -> Draft {
     Draft {
         content: content.into(),
@@ -186,7 +186,7 @@ pub fn draft(content: &str, to: &[&str]) -> Draft {
     }
 }
 
-/// A message from outside.
+/// Returns a message from outside.
 pub fn mail(content: &str, cause: &str, to: &[&str]) -> Message {
     Message {
         id: "".into(),

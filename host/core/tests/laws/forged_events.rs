@@ -1,17 +1,17 @@
-//! Forgeries: what cannot have happened where an event did, because it differs from it in one
-//! thing.
+//! Forged events: each differs in one thing from an event that happened, and cannot have happened
+//! in its place.
 
 use strata_core::event::{Event, Released, Routed, Status, Work};
 use strata_core::id::{JoinId, RoleId};
 use strata_core::json::Json;
 use strata_core::request::Answer;
 
-/// Something that is changed about an event.
-type Change = fn(&mut Event);
+/// A change to an event.
+type Forgery = fn(&mut Event);
 
-/// All forgeries of an event.
+/// Returns all forgeries of an event.
 pub fn forgeries(event: &Event) -> Vec<Event> {
-    let forge = |change: &Change| {
+    let forge = |change: &Forgery| {
         let mut forged = event.clone();
         change(&mut forged);
         forged
@@ -19,7 +19,7 @@ pub fn forgeries(event: &Event) -> Vec<Event> {
     changes(event).iter().map(forge).collect()
 }
 
-fn changes(event: &Event) -> &'static [Change] {
+fn changes(event: &Event) -> &'static [Forgery] {
     match event {
         Event::RunStarted { .. } => &[to_nobody, to_one_twice, other_join, by_a_role],
         Event::MessageSent { .. } => &[to_nobody, to_one_twice, other_join, by_a_role, other_id],
@@ -66,12 +66,12 @@ fn changes(event: &Event) -> &'static [Change] {
         Event::RunEnded { .. } => &[no_end],
         Event::Forked { .. } => &[other_step, other_checkpoint],
         Event::HandedOver { .. } | Event::HandOverFailed { .. } => &[other_outbound],
-        // No run of these laws writes files.
+        // Simulated runs write no files.
         Event::FilesWritten { .. } | Event::FilesPlaced { .. } => &[],
     }
 }
 
-/// The last of the messages that an event routes.
+/// Returns the last of the messages that an event routes.
 fn routed(event: &mut Event) -> &mut Routed {
     match event {
         Event::RunStarted { routed, .. } | Event::MessageSent { routed, .. } => routed,

@@ -1,5 +1,5 @@
-//! People: who waits for one waits for as long as it takes, holds nobody up, and goes on from where
-//! it asked.
+//! Requests to humans: a role that waits does so for as long as necessary, does not hold up others,
+//! and continues where it asked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,32 +16,32 @@ use strata_core::request::{Answer, Request};
 use strata_core::stepper::Stepper;
 use strata_core::team::{OnFault, React, Team, Thinker};
 
-use crate::forgery::forgeries;
-use crate::hand::{Hand, says};
-use crate::life::{Change, Life, Patience, People, Weather};
+use crate::forged_events::forgeries;
+use crate::lifecycle::{AnswerTiming, FaultSchedule, HumanBehavior, ResumeChange, SimulatedRun};
+use crate::manual_run::{ManualRun, says};
 use crate::replay::read_back;
-use crate::script::{Address, Script};
+use crate::script::{RecipientChoice, Script};
+use crate::state_view::state_view;
 use crate::teams::{any_team, cases, role, steady_team, team};
-use crate::view::view;
 
-const STORMY: Weather = Weather {
+const MANY_FAULTS: FaultSchedule = FaultSchedule {
     kills: 3,
     stops: 2,
     mail: 2,
     resumes: 4,
-    change: Change::Everything,
+    change: ResumeChange::Everything,
 };
-const CURIOUS: People = People {
+const ANSWER_ANY_TIME: HumanBehavior = HumanBehavior {
     asked: 40,
-    patience: Patience::AnyTime,
+    answer_timing: AnswerTiming::AnyTime,
 };
-const PATIENT: People = People {
+const ANSWER_WHEN_QUIET: HumanBehavior = HumanBehavior {
     asked: 40,
-    patience: Patience::WhenQuiet,
+    answer_timing: AnswerTiming::WhenQuiet,
 };
 
-/// Some of a team's roles are played by people.
-fn peopled(mut team: Team, who: u8) -> Team {
+/// Makes some of the roles of a team human roles.
+fn with_human_roles(mut team: Team, who: u8) -> Team {
     for (i, role) in team
         .roles
         .iter_mut()
@@ -58,19 +58,19 @@ fn peopled(mut team: Team, who: u8) -> Team {
 fn script(seed: u64) -> Script {
     Script {
         seed,
-        address: Address::Often,
-        trouble: 20,
+        address: RecipientChoice::Often,
+        failure_percent: 20,
     }
 }
 
-/// A life in any weather, in which people answer at any time.
-fn told(team: &Team, seed: u64, order: u64) -> Life {
-    Life::tell_with(CURIOUS, team, script(seed), (STORMY, order))
+/// Returns a run with disturbances in which humans answer at any time.
+fn simulate(team: &Team, seed: u64, order: u64) -> SimulatedRun {
+    SimulatedRun::complete_with_humans(ANSWER_ANY_TIME, team, script(seed), MANY_FAULTS, order)
 }
 
-/// All requests that were ever opened, with what was asked.
-fn asked(life: &Life) -> BTreeMap<RequestId, String> {
-    let opened = life.log.iter().filter_map(|event| match event {
+/// Returns all requests that were ever opened, with their questions.
+fn asked(run: &SimulatedRun) -> BTreeMap<RequestId, String> {
+    let opened = run.log.iter().filter_map(|event| match event {
         Event::RequestOpened { request, .. } => {
             Some((request.id.clone(), request.question.clone()))
         }
@@ -83,38 +83,38 @@ proptest! {
     #![proptest_config(cases(64))]
 
     #[test]
-    fn a_life_with_people_is_read_back_from_its_records_and_from_any_snapshot(
+    fn a_run_with_people_is_read_back_from_its_records_and_from_any_snapshot(
         team in any_team(), who: u8, seed: u64, order: u64,
     ) {
-        let life = told(&peopled(team, who), seed, order);
-        let mut stepper = Stepper::new(life.team().clone(), Environment::new(life.team()));
-        for (event, state) in life.log.iter().zip(&life.states) {
+        let run = simulate(&with_human_roles(team, who), seed, order);
+        let mut stepper = Stepper::new(run.team().clone(), Environment::new(run.team()));
+        for (event, state) in run.log.iter().zip(&run.states) {
             stepper.apply(event).expect("what was recorded can be read back");
             prop_assert_eq!(stepper.env(), state);
         }
-        prop_assert_eq!(&read_back(life.env()), life.env());
+        prop_assert_eq!(&read_back(run.env()), run.env());
     }
 
     #[test]
-    fn a_disturbed_life_with_people_ends_as_the_undisturbed_one_whoever_answers_first(
+    fn a_disturbed_run_with_people_ends_as_the_undisturbed_one_whoever_answers_first(
         team in steady_team(), who: u8, seed: u64, order: u64,
     ) {
-        let team = peopled(team, who);
-        let script = Script { trouble: 0, ..script(seed) };
-        let calm = Life::tell_with(PATIENT, &team, script, (Weather::default(), 0));
-        let rough = Weather { kills: 4, stops: 3, mail: 0, resumes: 400, change: Change::Nothing };
-        let rough = Life::tell_with(PATIENT, &team, script, (rough, order));
-        prop_assert_eq!(calm.env().status, rough.env().status);
-        prop_assert_eq!(view(calm.env()), view(rough.env()));
-        prop_assert_eq!(asked(&calm), asked(&rough));
+        let team = with_human_roles(team, who);
+        let script = Script { failure_percent: 0, ..script(seed) };
+        let undisturbed = SimulatedRun::complete_with_humans(ANSWER_WHEN_QUIET, &team, script, FaultSchedule::default(), 0);
+        let faults = FaultSchedule { kills: 4, stops: 3, mail: 0, resumes: 400, change: ResumeChange::Nothing };
+        let disturbed = SimulatedRun::complete_with_humans(ANSWER_WHEN_QUIET, &team, script, faults, order);
+        prop_assert_eq!(undisturbed.env().status, disturbed.env().status);
+        prop_assert_eq!(state_view(undisturbed.env()), state_view(disturbed.env()));
+        prop_assert_eq!(asked(&undisturbed), asked(&disturbed));
     }
 
     #[test]
     fn it_waits_only_when_nobody_else_can_go_on_and_is_never_done_while_somebody_waits(
         team in any_team(), who: u8, seed: u64, order: u64,
     ) {
-        let life = told(&peopled(team, who), seed, order);
-        for (event, state) in life.log.iter().zip(&life.states) {
+        let run = simulate(&with_human_roles(team, who), seed, order);
+        for (event, state) in run.log.iter().zip(&run.states) {
             let waits = state.requests().next().is_some();
             match event {
                 Event::RunEnded { status: Status::Waiting, .. } => {
@@ -134,12 +134,12 @@ proptest! {
     fn an_attempt_that_asked_is_followed_by_one_that_has_the_answer(
         team in any_team(), who: u8, seed: u64, order: u64,
     ) {
-        let life = told(&peopled(team, who), seed, order);
-        let mut calls = life.calls.iter().peekable();
+        let run = simulate(&with_human_roles(team, who), seed, order);
+        let mut calls = run.calls.iter().peekable();
         let mut answered: BTreeMap<RoleId, &Answer> = BTreeMap::new();
-        for (at, event) in life.log.iter().enumerate() {
+        for (at, event) in run.log.iter().enumerate() {
             if let Some((_, call)) = calls.next_if(|(start, _)| *start == at) {
-                let before = life.states[at - 1].role(call.role).activation.as_ref().expect("an activation");
+                let before = run.states[at - 1].role(call.role).activation.as_ref().expect("an activation");
                 prop_assert!(before.phase.is_ready());
                 if let Some(answer) = answered.remove(&call.role) {
                     let last = call.recorded.last().expect("a record");
@@ -149,7 +149,7 @@ proptest! {
             match event {
                 Event::RequestAnswered { role, answer, .. } => drop(answered.insert(*role, answer)),
                 Event::StepCommitted { .. } => {
-                    answered.retain(|role, _| life.states[at].role(*role).activation.is_some());
+                    answered.retain(|role, _| run.states[at].role(*role).activation.is_some());
                 }
                 _ => {}
             }
@@ -158,8 +158,8 @@ proptest! {
 
     #[test]
     fn open_requests_have_names_of_their_own(team in any_team(), who: u8, seed: u64, order: u64) {
-        let life = told(&peopled(team, who), seed, order);
-        for state in &life.states {
+        let run = simulate(&with_human_roles(team, who), seed, order);
+        for state in &run.states {
             let ids: Vec<_> = state.requests().map(|(_, request)| &request.id).collect();
             prop_assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len());
         }
@@ -169,17 +169,17 @@ proptest! {
     fn what_is_asked_and_answered_did_not_happen_otherwise_or_twice(
         team in any_team(), who: u8, seed: u64, order: u64,
     ) {
-        let life = told(&peopled(team, who), seed, order);
-        for (at, event) in life.log.iter().enumerate() {
+        let run = simulate(&with_human_roles(team, who), seed, order);
+        for (at, event) in run.log.iter().enumerate() {
             if !matches!(event, Event::RequestOpened { .. } | Event::RequestAnswered { .. }) {
                 continue;
             }
-            let mut after = Stepper::new(life.team().clone(), life.states[at].clone());
+            let mut after = Stepper::new(run.team().clone(), run.states[at].clone());
             prop_assert!(after.apply(event).is_err(), "{:?}", event);
             for forged in forgeries(event) {
-                let mut before = Stepper::new(life.team().clone(), life.states[at - 1].clone());
+                let mut before = Stepper::new(run.team().clone(), run.states[at - 1].clone());
                 prop_assert!(before.apply(&forged).is_err(), "{:?}", forged);
-                prop_assert_eq!(before.env(), &life.states[at - 1]);
+                prop_assert_eq!(before.env(), &run.states[at - 1]);
             }
         }
     }
@@ -189,9 +189,9 @@ fn json(value: impl Into<serde_json::Value>) -> Json {
     Json::from(value.into())
 }
 
-impl Hand {
-    /// Lets a running call ask a person; `before` is how often it asked before.
-    pub fn consult(&mut self, role: u16, before: u32, default: Option<Json>) -> RequestId {
+impl ManualRun {
+    /// Lets a running call ask a human; `before` is how often it asked before.
+    pub fn ask_human(&mut self, role: u16, before: u32, default: Option<Json>) -> RequestId {
         let id = self
             .stepper
             .request_id(RoleId(role), before)
@@ -234,75 +234,75 @@ fn one() -> Team {
 #[test]
 fn an_answer_leads_on_from_where_it_was_asked_whatever_the_policy() {
     for policy in [CallPolicy::Auto, CallPolicy::Reuse, CallPolicy::Fresh] {
-        let mut life = Hand::start(one());
-        life.act(Ok(says("x ok")));
-        let call = life.call();
-        life.ask(&call, "q", 5);
-        let first = life.consult(0, 0, None);
+        let mut run = ManualRun::start(one());
+        run.act(Ok(says("x ok")));
+        let call = run.call();
+        run.ask(&call, "q", 5);
+        let first = run.ask_human(0, 0, None);
         assert_eq!(
-            (life.halt(), first.0.as_str()),
+            (run.halt(), first.0.as_str()),
             (Status::Waiting, "ask-0-0-1-0")
         );
-        assert!(life.env().open, "the step goes on when the answer is there");
-        life.resume(one(), policy);
-        assert_eq!(life.halt(), Status::Waiting);
-        life.reply(0, Answer::Given(json(7)));
-        life.resume(one(), policy);
-        let call = life.call();
+        assert!(run.env().open, "the step goes on when the answer is there");
+        run.resume(one(), policy);
+        assert_eq!(run.halt(), Status::Waiting);
+        run.reply(0, Answer::Given(json(7)));
+        run.resume(one(), policy);
+        let call = run.call();
         assert_eq!((call.attempt, call.recorded.len()), (2, 2));
         assert_eq!(
             Answer::recorded(&call.recorded[1].response),
             Some(Answer::Given(json(7)))
         );
-        assert_eq!(life.consult(0, 1, None).0, "ask-0-0-1-1");
-        life.reply(0, Answer::Given(json(8)));
-        let call = life.call();
+        assert_eq!(run.ask_human(0, 1, None).0, "ask-0-0-1-1");
+        run.reply(0, Answer::Given(json(8)));
+        let call = run.call();
         assert_eq!((call.attempt, call.recorded.len()), (3, 3));
-        life.end(call.role, Ok(says("y ok")));
-        assert_eq!(life.act(Ok(says("b ok"))).idempotency_key, "run/1/B/0");
-        assert_eq!(life.halt(), Status::Done);
-        assert_eq!(life.history(), ["idea", "y ok", "b ok"]);
+        run.end(call.role, Ok(says("y ok")));
+        assert_eq!(run.act(Ok(says("b ok"))).idempotency_key, "run/1/B/0");
+        assert_eq!(run.halt(), Status::Done);
+        assert_eq!(run.history(), ["idea", "y ok", "b ok"]);
     }
 }
 
 #[test]
 fn a_question_without_an_answer_in_time_has_its_default_or_none() {
-    let mut life = Hand::start(one());
-    life.call();
-    life.consult(0, 0, Some(json(9)));
-    let (_, request) = life.env().requests().next().expect("a request");
+    let mut run = ManualRun::start(one());
+    run.call();
+    run.ask_human(0, 0, Some(json(9)));
+    let (_, request) = run.env().requests().next().expect("a request");
     assert_eq!(
         (request.is_over(4_999), request.is_over(5_000)),
         (false, true)
     );
-    let other = life
+    let other = run
         .stepper
         .request_answered(RoleId(0), Answer::Expired)
         .expect("an event");
     assert!(
-        life.stepper.clone().apply(&other).is_err(),
+        run.stepper.clone().apply(&other).is_err(),
         "it has a default"
     );
-    life.reply(0, request.lapse());
+    run.reply(0, request.lapse());
     assert_eq!(
-        life.call().recorded[0].response,
+        run.call().recorded[0].response,
         json(serde_json::json!({ "by": "default", "value": 9 }))
     );
-    life.consult(0, 1, None);
-    life.reply(0, Answer::Expired);
+    run.ask_human(0, 1, None);
+    run.reply(0, Answer::Expired);
     assert_eq!(
-        life.call().recorded[1].response,
+        run.call().recorded[1].response,
         json(serde_json::json!({ "by": "nobody" }))
     );
 }
 
 #[test]
 fn another_component_takes_back_what_the_old_one_asked() {
-    let mut life = Hand::start(one());
-    life.call();
-    life.consult(0, 0, None);
-    assert_eq!(life.halt(), Status::Waiting);
-    life.resume(one(), CallPolicy::Auto);
+    let mut run = ManualRun::start(one());
+    run.call();
+    run.ask_human(0, 0, None);
+    assert_eq!(run.halt(), Status::Waiting);
+    run.resume(one(), CallPolicy::Auto);
     let change = |part| Event::ComponentChanged {
         slot: Slot {
             role: RoleId(0),
@@ -311,12 +311,12 @@ fn another_component_takes_back_what_the_old_one_asked() {
         old: Some(Digest::from("build 0")),
         new: Digest::from("build 1"),
     };
-    life.record(change(Part::Action(ActionId(1))));
-    assert_eq!(life.halt(), Status::Waiting);
-    life.resume(one(), CallPolicy::Auto);
-    life.record(change(Part::Action(ActionId(0))));
-    assert_eq!(life.env().requests().count(), 0);
-    assert_eq!(life.act(Ok(says("x ok"))).attempt, 2);
+    run.record(change(Part::Action(ActionId(1))));
+    assert_eq!(run.halt(), Status::Waiting);
+    run.resume(one(), CallPolicy::Auto);
+    run.record(change(Part::Action(ActionId(0))));
+    assert_eq!(run.env().requests().count(), 0);
+    assert_eq!(run.act(Ok(says("x ok"))).attempt, 2);
 }
 
 #[test]
@@ -327,33 +327,36 @@ fn who_waits_holds_nobody_up_and_a_fault_outweighs_a_question() {
         role("C", &["b"], &["c"]),
     ]);
     team.policy.on_fault = OnFault::Park;
-    let mut life = Hand::start(team.clone());
-    life.call();
-    life.consult(0, 0, None);
-    life.act(Ok(says("b ok")));
-    let c = life.act(Err(Fault::new(FaultKind::Trap, "boom")));
-    assert_eq!((c.role, life.halt()), (RoleId(2), Status::Failed));
-    life.resume(team.clone(), CallPolicy::Auto);
-    life.act(Ok(says("c ok")));
-    assert_eq!((life.halt(), life.env().open), (Status::Waiting, false));
-    life.resume(team, CallPolicy::Auto);
-    life.reply(0, Answer::Given(json(1)));
-    assert_eq!(life.act(Ok(says("a ok"))).attempt, 2);
-    assert_eq!(life.halt(), Status::Done);
-    assert_eq!(life.history(), ["idea", "b ok", "c ok", "a ok"]);
+    let mut run = ManualRun::start(team.clone());
+    run.call();
+    run.ask_human(0, 0, None);
+    run.act(Ok(says("b ok")));
+    let c = run.act(Err(Fault::new(FaultKind::Trap, "boom")));
+    assert_eq!((c.role, run.halt()), (RoleId(2), Status::Failed));
+    run.resume(team.clone(), CallPolicy::Auto);
+    run.act(Ok(says("c ok")));
+    assert_eq!((run.halt(), run.env().open), (Status::Waiting, false));
+    run.resume(team, CallPolicy::Auto);
+    run.reply(0, Answer::Given(json(1)));
+    assert_eq!(run.act(Ok(says("a ok"))).attempt, 2);
+    assert_eq!(run.halt(), Status::Done);
+    assert_eq!(run.history(), ["idea", "b ok", "c ok", "a ok"]);
 }
 
 #[test]
 fn mail_from_outside_is_handled_while_somebody_waits() {
-    let mut life = Hand::start(one());
-    life.call();
-    life.consult(0, 0, None);
-    assert_eq!(life.halt(), Status::Waiting);
-    life.record(life.stepper.sent(crate::hand::mail("by the way", "y", &[])));
-    life.resume(one(), CallPolicy::Auto);
-    assert_eq!(life.act(Ok(says("b ok"))).role, RoleId(1));
+    let mut run = ManualRun::start(one());
+    run.call();
+    run.ask_human(0, 0, None);
+    assert_eq!(run.halt(), Status::Waiting);
+    run.record(
+        run.stepper
+            .sent(crate::manual_run::mail("by the way", "y", &[])),
+    );
+    run.resume(one(), CallPolicy::Auto);
+    assert_eq!(run.act(Ok(says("b ok"))).role, RoleId(1));
     assert_eq!(
-        (life.halt(), life.env().requests().count()),
+        (run.halt(), run.env().requests().count()),
         (Status::Waiting, 1)
     );
 }
@@ -370,27 +373,27 @@ fn a_human_role_asks_about_its_mail_and_publishes_the_answer_under_its_name() {
             role("C", &["Boss"], &["c"]),
         ])
     };
-    let mut life = Hand::start(team());
-    life.act(Ok(says("a ok")));
-    life.act(Ok(says("b ok")));
-    assert_eq!(life.halt(), Status::Waiting);
-    let (id, request) = life.env().requests().next().expect("a request");
+    let mut run = ManualRun::start(team());
+    run.act(Ok(says("a ok")));
+    run.act(Ok(says("b ok")));
+    assert_eq!(run.halt(), Status::Waiting);
+    let (id, request) = run.env().requests().next().expect("a request");
     assert_eq!(
         (id, request.id.0.as_str(), request.question.as_str()),
         (RoleId(2), "ask-1-2-0-0", "A: a ok\nB: b ok")
     );
     assert!(
-        life.stepper.request_answered(id, Answer::Expired).is_none(),
+        run.stepper.request_answered(id, Answer::Expired).is_none(),
         "a person speaks for themselves"
     );
-    life.resume(team(), CallPolicy::Fresh);
-    assert_eq!(life.halt(), Status::Waiting);
-    life.reply(
+    run.resume(team(), CallPolicy::Fresh);
+    assert_eq!(run.halt(), Status::Waiting);
+    run.reply(
         2,
         Answer::Given(json(serde_json::json!({ "approved": true }))),
     );
-    life.resume(team(), CallPolicy::Fresh);
-    let news = life.act(Ok(says("c ok"))).news;
+    run.resume(team(), CallPolicy::Fresh);
+    let news = run.act(Ok(says("c ok"))).news;
     assert_eq!(
         (news[0].content.as_str(), news[0].cause_by.as_str()),
         (r#"{"approved":true}"#, "Boss")
@@ -399,11 +402,8 @@ fn a_human_role_asks_about_its_mail_and_publishes_the_answer_under_its_name() {
         news[0].instruct.as_ref().map(|data| data.value.as_str()),
         Some(r#"{"approved":true}"#)
     );
-    assert_eq!(
-        (life.halt(), news[0].id.0.as_str()),
-        (Status::Done, "1-2-0")
-    );
-    assert_eq!(life.env().roles[2].memory.len(), 3);
+    assert_eq!((run.halt(), news[0].id.0.as_str()), (Status::Done, "1-2-0"));
+    assert_eq!(run.env().roles[2].memory.len(), 3);
 }
 
 #[test]
@@ -416,14 +416,14 @@ fn a_question_that_a_lower_limit_makes_idle_is_taken_back() {
         };
         team(vec![chooser])
     };
-    let mut life = Hand::start(chooser(2));
-    life.act(Ok(Finished::Chosen(0)));
-    life.act(Ok(says("x ok")));
-    assert!(matches!(life.call().work, Work::Think { round: 1 }));
-    life.consult(0, 0, None);
-    life.resume(chooser(1), CallPolicy::Auto);
-    assert_eq!(life.halt(), Status::Done);
-    assert_eq!(life.history(), ["idea", "x ok"]);
+    let mut run = ManualRun::start(chooser(2));
+    run.act(Ok(Finished::Chosen(0)));
+    run.act(Ok(says("x ok")));
+    assert!(matches!(run.call().work, Work::Think { round: 1 }));
+    run.ask_human(0, 0, None);
+    run.resume(chooser(1), CallPolicy::Auto);
+    assert_eq!(run.halt(), Status::Done);
+    assert_eq!(run.history(), ["idea", "x ok"]);
 }
 
 #[test]
@@ -445,18 +445,18 @@ fn whether_a_person_plays_a_role_is_part_of_the_shape() {
 #[test]
 fn an_answer_is_served_to_the_attempt_that_waited_for_it_and_not_for_ever() {
     for policy in [CallPolicy::Auto, CallPolicy::Fresh] {
-        let mut life = Hand::start(one());
-        life.call();
-        life.consult(0, 0, None);
-        life.reply(0, Answer::Given(json(7)));
+        let mut run = ManualRun::start(one());
+        run.call();
+        run.ask_human(0, 0, None);
+        run.reply(0, Answer::Given(json(7)));
         assert_eq!(
-            life.act(Err(Fault::new(FaultKind::Trap, "unreachable")))
+            run.act(Err(Fault::new(FaultKind::Trap, "unreachable")))
                 .recorded
                 .len(),
             1
         );
-        life.resume(one(), policy);
-        let again = life.call();
+        run.resume(one(), policy);
+        let again = run.call();
         assert_eq!(
             (again.attempt, again.recorded.len()),
             (3, 0),
@@ -469,10 +469,10 @@ fn an_answer_is_served_to_the_attempt_that_waited_for_it_and_not_for_ever() {
 fn a_person_is_asked_before_the_calls_of_the_step_are_made() {
     let mut boss = role("Boss", &[IDEA_LABEL], &[]);
     boss.react = React::Human;
-    let mut life = Hand::start(team(vec![role("A", &[IDEA_LABEL], &["a"]), boss]));
-    assert_eq!(life.call().role, RoleId(0));
+    let mut run = ManualRun::start(team(vec![role("A", &[IDEA_LABEL], &["a"]), boss]));
+    assert_eq!(run.call().role, RoleId(0));
     assert_eq!(
-        life.env().requests().count(),
+        run.env().requests().count(),
         1,
         "they can think about it meanwhile"
     );
@@ -485,7 +485,7 @@ fn a_choice_and_the_action_it_leads_to_ask_under_names_of_their_own() {
         max_loop: 2,
         thinker: Thinker::Component,
     };
-    let mut life = Hand::start(team(vec![chooser]));
+    let mut run = ManualRun::start(team(vec![chooser]));
     let mut names = Vec::new();
     for result in [
         Finished::Chosen(0),
@@ -493,10 +493,10 @@ fn a_choice_and_the_action_it_leads_to_ask_under_names_of_their_own() {
         Finished::Chosen(0),
         says("x again"),
     ] {
-        life.call();
-        names.push(life.consult(0, 0, None).0);
-        life.reply(0, Answer::Given(json(7)));
-        life.act(Ok(result));
+        run.call();
+        names.push(run.ask_human(0, 0, None).0);
+        run.reply(0, Answer::Given(json(7)));
+        run.act(Ok(result));
     }
     assert_eq!(
         names,
@@ -506,11 +506,11 @@ fn a_choice_and_the_action_it_leads_to_ask_under_names_of_their_own() {
 
 #[test]
 fn a_request_may_have_been_asked_in_a_step_and_by_a_role_that_there_are() {
-    let mut life = Hand::start(one());
-    life.call();
-    let id = life.consult(0, 0, None);
-    life.reply(0, Answer::Given(json(7)));
-    let may = |id: &str| life.env().may_have_asked(id);
+    let mut run = ManualRun::start(one());
+    run.call();
+    let id = run.ask_human(0, 0, None);
+    run.reply(0, Answer::Given(json(7)));
+    let may = |id: &str| run.env().may_have_asked(id);
     assert!(may(&id.0), "it was, in this very step");
     assert!(may("ask-0-1-0-0"));
     for other in [

@@ -1,4 +1,4 @@
-//! Calls that may change the world: begun, answered, lost, settled, given up.
+//! External writes: started, answered, lost, decided by the operator, given up.
 
 use strata_core::activation::Phase;
 use strata_core::effect::Invocation;
@@ -14,7 +14,7 @@ use strata_core::money::Usd;
 use strata_core::request::{Answer, Request};
 use strata_core::team::{OnFault, React, Reducer, Retry, Team, Thinker};
 
-use crate::hand::{Hand, says, writes};
+use crate::manual_run::{ManualRun, says, writes};
 use crate::teams::{role, team};
 
 const A: RoleId = RoleId(0);
@@ -28,21 +28,21 @@ fn single() -> Team {
     team
 }
 
-fn begin(life: &mut Hand, call: &Invocation, request: &str, again: Again) {
+fn begin(run: &mut ManualRun, call: &Invocation, request: &str, again: Again) {
     let intent = Intent {
         kind: HostCallKind::Http,
         request: request.into(),
         what: format!("POST {request}"),
         again,
     };
-    life.record(Event::HostCallBegun {
+    run.record(Event::HostCallBegun {
         role: call.role,
         work: call.work,
         intent,
     });
 }
 
-fn answer(life: &mut Hand, call: &Invocation, request: &str, outcome: Outcome) {
+fn answer(run: &mut ManualRun, call: &Invocation, request: &str, outcome: Outcome) {
     let (kind, request, response) = (HostCallKind::Http, request.into(), Json::null());
     let answer = HostCall {
         kind,
@@ -53,7 +53,7 @@ fn answer(life: &mut Hand, call: &Invocation, request: &str, outcome: Outcome) {
         outcome,
         finish: None,
     };
-    life.record(Event::HostCalled {
+    run.record(Event::HostCalled {
         role: call.role,
         work: call.work,
         call: answer,
@@ -62,8 +62,8 @@ fn answer(life: &mut Hand, call: &Invocation, request: &str, outcome: Outcome) {
     });
 }
 
-fn settle(life: &mut Hand, call: &Invocation, place: u32, verdict: Verdict) {
-    life.record(Event::DoubtSettled {
+fn settle(run: &mut ManualRun, call: &Invocation, place: u32, verdict: Verdict) {
+    run.record(Event::DoubtSettled {
         role: call.role,
         work: call.work,
         place,
@@ -72,8 +72,8 @@ fn settle(life: &mut Hand, call: &Invocation, place: u32, verdict: Verdict) {
     });
 }
 
-fn begun(life: &Hand) -> Vec<Begun> {
-    life.env()
+fn begun(run: &ManualRun) -> Vec<Begun> {
+    run.env()
         .role(A)
         .activation
         .as_ref()
@@ -81,8 +81,8 @@ fn begun(life: &Hand) -> Vec<Begun> {
         .unwrap_or_default()
 }
 
-fn doubts(life: &Hand) -> Vec<String> {
-    life.env()
+fn doubts(run: &ManualRun) -> Vec<String> {
+    run.env()
         .doubts()
         .map(|(_, _, begun)| begun.intent.request.clone())
         .collect()
@@ -92,10 +92,10 @@ fn timeout() -> Result<Finished, Fault> {
     Err(Fault::new(FaultKind::Timeout, "too slow"))
 }
 
-/// The call under way asks a person, as the `index`-th that it asks.
-fn asks(life: &mut Hand, index: u32) {
+/// The current call asks a human; `index` is how many it asked before.
+fn asks(run: &mut ManualRun, index: u32) {
     let request = Request {
-        id: life.stepper.request_id(A, index).expect("a call under way"),
+        id: run.stepper.request_id(A, index).expect("a call under way"),
         question: "go on?".into(),
         schema: None,
         choices: Vec::new(),
@@ -103,8 +103,8 @@ fn asks(life: &mut Hand, index: u32) {
         expires_ms: None,
         call: "question".into(),
     };
-    life.record(
-        life.stepper
+    run.record(
+        run.stepper
             .request_opened(A, request)
             .expect("a call under way"),
     );
@@ -113,28 +113,28 @@ fn asks(life: &mut Hand, index: u32) {
 #[test]
 fn a_write_killed_in_flight_stops_the_run_until_it_is_settled() {
     let check = |verdict: Verdict, recorded: usize| {
-        let mut life = Hand::start(single());
-        let call = life.call();
-        begin(&mut life, &call, "w", Again::Ask);
+        let mut run = ManualRun::start(single());
+        let call = run.call();
+        begin(&mut run, &call, "w", Again::Ask);
         assert_eq!(
-            doubts(&life),
+            doubts(&run),
             Vec::<String>::new(),
             "an attempt waits for it"
         );
         for _ in 0..2 {
-            life.resume(single(), CallPolicy::Auto);
-            assert_eq!(life.halt(), Status::InDoubt);
-            assert_eq!(doubts(&life), ["w"]);
+            run.resume(single(), CallPolicy::Auto);
+            assert_eq!(run.halt(), Status::InDoubt);
+            assert_eq!(doubts(&run), ["w"]);
         }
-        life.resume(single(), CallPolicy::Auto);
-        settle(&mut life, &call, 0, verdict);
-        let again = life.call();
+        run.resume(single(), CallPolicy::Auto);
+        settle(&mut run, &call, 0, verdict);
+        let again = run.call();
         assert_eq!(
             (again.attempt, again.journal, again.recorded.len()),
             (2, Journal::Keep, recorded)
         );
-        life.end(A, Ok(says("ok")));
-        assert_eq!(life.halt(), Status::Done);
+        run.end(A, Ok(says("ok")));
+        assert_eq!(run.halt(), Status::Done);
     };
     check(Verdict::Redo, 0);
     check(Verdict::Answer(Json::null()), 1);
@@ -144,28 +144,28 @@ fn a_write_killed_in_flight_stops_the_run_until_it_is_settled() {
 fn what_is_known_of_a_write_follows_its_answer() {
     let check =
         |outcome: Option<Outcome>, again: Again, known: &[Known], status: Option<Status>| {
-            let mut life = Hand::start(single());
-            let call = life.call();
-            begin(&mut life, &call, "w", again);
+            let mut run = ManualRun::start(single());
+            let call = run.call();
+            begin(&mut run, &call, "w", again);
             if let Some(outcome) = outcome {
-                answer(&mut life, &call, "w", outcome);
+                answer(&mut run, &call, "w", outcome);
             }
             assert_eq!(
-                begun(&life)
+                begun(&run)
                     .iter()
                     .map(|begun| begun.result)
                     .collect::<Vec<_>>(),
                 known,
                 "{outcome:?}"
             );
-            life.resume(single(), CallPolicy::Auto);
+            run.resume(single(), CallPolicy::Auto);
             assert_eq!(
-                life.next_call().is_none(),
+                run.next_call().is_none(),
                 status.is_some(),
                 "{outcome:?} {again:?}"
             );
             if let Some(status) = status {
-                assert_eq!(life.halt(), status);
+                assert_eq!(run.halt(), status);
             }
         };
     check(None, Again::Ask, &[Known::No], Some(Status::InDoubt));
@@ -189,58 +189,58 @@ fn what_is_known_of_a_write_follows_its_answer() {
 #[test]
 fn what_is_in_doubt_is_not_tried_again_by_itself() {
     let check = |outcome: Option<Outcome>, retried: bool| {
-        let mut life = Hand::start(single());
-        let call = life.call();
-        begin(&mut life, &call, "w", Again::Ask);
+        let mut run = ManualRun::start(single());
+        let call = run.call();
+        begin(&mut run, &call, "w", Again::Ask);
         if let Some(outcome) = outcome {
-            answer(&mut life, &call, "w", outcome);
+            answer(&mut run, &call, "w", outcome);
         }
-        life.end(A, timeout());
-        let phase = &life.env().role(A).activation.as_ref().unwrap().phase;
+        run.end(A, timeout());
+        let phase = &run.env().role(A).activation.as_ref().unwrap().phase;
         assert_eq!(*phase == Phase::Resting, retried, "{outcome:?}");
         if !retried {
-            assert_eq!(life.halt(), Status::InDoubt);
+            assert_eq!(run.halt(), Status::InDoubt);
         }
     };
     check(None, false);
     check(Some(Outcome::Unknown), false);
     check(Some(Outcome::Failed), true);
     check(Some(Outcome::Answered), true);
-    let mut life = Hand::start(single());
-    let call = life.call();
-    begin(&mut life, &call, "w", Again::Repeat);
-    life.end(A, timeout());
+    let mut run = ManualRun::start(single());
+    let call = run.call();
+    begin(&mut run, &call, "w", Again::Repeat);
+    run.end(A, timeout());
     assert_eq!(
-        life.env().role(A).activation.as_ref().unwrap().phase,
+        run.env().role(A).activation.as_ref().unwrap().phase,
         Phase::Resting
     );
 }
 
 #[test]
 fn an_action_that_gets_along_with_an_unknown_result_is_done() {
-    let mut life = Hand::start(single());
-    let call = life.call();
-    begin(&mut life, &call, "w", Again::Ask);
-    answer(&mut life, &call, "w", Outcome::Unknown);
-    life.end(A, Ok(says("I looked: it is there")));
-    assert_eq!(life.halt(), Status::Done);
+    let mut run = ManualRun::start(single());
+    let call = run.call();
+    begin(&mut run, &call, "w", Again::Ask);
+    answer(&mut run, &call, "w", Outcome::Unknown);
+    run.end(A, Ok(says("I looked: it is there")));
+    assert_eq!(run.halt(), Status::Done);
 }
 
 #[test]
 fn every_doubt_has_to_be_settled_and_nothing_else_can_be() {
-    let mut life = Hand::start(single());
-    let call = life.call();
+    let mut run = ManualRun::start(single());
+    let call = run.call();
     for (request, again) in [
         ("a", Again::Ask),
         ("b", Again::Repeat),
         ("c", Again::Ask),
         ("d", Again::Ask),
     ] {
-        begin(&mut life, &call, request, again);
+        begin(&mut run, &call, request, again);
     }
-    answer(&mut life, &call, "c", Outcome::Answered);
-    life.resume(single(), CallPolicy::Auto);
-    assert_eq!(doubts(&life), ["a", "d"]);
+    answer(&mut run, &call, "c", Outcome::Answered);
+    run.resume(single(), CallPolicy::Auto);
+    assert_eq!(doubts(&run), ["a", "d"]);
     for place in [1, 2, 4, u32::MAX] {
         let (what, verdict) = (String::new(), Verdict::Redo);
         let wrong = Event::DoubtSettled {
@@ -250,16 +250,16 @@ fn every_doubt_has_to_be_settled_and_nothing_else_can_be() {
             what,
             verdict,
         };
-        assert!(life.stepper.apply(&wrong).is_err(), "{place}");
+        assert!(run.stepper.apply(&wrong).is_err(), "{place}");
     }
-    settle(&mut life, &call, 3, Verdict::Redo);
-    assert_eq!(life.halt(), Status::InDoubt);
-    life.resume(single(), CallPolicy::Auto);
-    settle(&mut life, &call, 0, Verdict::Answer(Json::null()));
-    let again = life.call();
+    settle(&mut run, &call, 3, Verdict::Redo);
+    assert_eq!(run.halt(), Status::InDoubt);
+    run.resume(single(), CallPolicy::Auto);
+    settle(&mut run, &call, 0, Verdict::Answer(Json::null()));
+    let again = run.call();
     assert_eq!(again.recorded.len(), 2);
-    begin(&mut life, &again, "b", Again::Repeat);
-    let requests: Vec<String> = begun(&life)
+    begin(&mut run, &again, "b", Again::Repeat);
+    let requests: Vec<String> = begun(&run)
         .into_iter()
         .map(|begun| begun.intent.request)
         .collect();
@@ -281,47 +281,47 @@ fn a_doubt_parks_its_role_and_the_others_go_on() {
         team.policy.on_fault = OnFault::Park;
         team
     };
-    let mut life = Hand::start(roles());
-    let (call, other) = (life.call(), life.call());
-    begin(&mut life, &call, "w", Again::Ask);
-    life.end(A, timeout());
-    life.end(other.role, Ok(says("q ok")));
-    life.act(Ok(says("r ok")));
-    assert_eq!(life.halt(), Status::InDoubt);
-    assert_eq!(life.history(), ["idea", "q ok", "r ok"]);
-    life.resume(roles(), CallPolicy::Auto);
-    settle(&mut life, &call, 0, Verdict::Redo);
-    life.act(Ok(says("p ok")));
-    assert_eq!(life.halt(), Status::Done);
+    let mut run = ManualRun::start(roles());
+    let (call, other) = (run.call(), run.call());
+    begin(&mut run, &call, "w", Again::Ask);
+    run.end(A, timeout());
+    run.end(other.role, Ok(says("q ok")));
+    run.act(Ok(says("r ok")));
+    assert_eq!(run.halt(), Status::InDoubt);
+    assert_eq!(run.history(), ["idea", "q ok", "r ok"]);
+    run.resume(roles(), CallPolicy::Auto);
+    settle(&mut run, &call, 0, Verdict::Redo);
+    run.act(Ok(says("p ok")));
+    assert_eq!(run.halt(), Status::Done);
 }
 
 #[test]
 fn a_fresh_attempt_forgets_what_was_begun_and_an_unclaimed_write_is_forgotten_by_name() {
-    let mut life = Hand::start(single());
-    let call = life.call();
-    begin(&mut life, &call, "w", Again::Ask);
-    answer(&mut life, &call, "w", Outcome::Answered);
-    begin(&mut life, &call, "k", Again::Repeat);
-    life.resume(single(), CallPolicy::Auto);
-    let again = life.call();
+    let mut run = ManualRun::start(single());
+    let call = run.call();
+    begin(&mut run, &call, "w", Again::Ask);
+    answer(&mut run, &call, "w", Outcome::Answered);
+    begin(&mut run, &call, "k", Again::Repeat);
+    run.resume(single(), CallPolicy::Auto);
+    let again = run.call();
     let (role, work) = (again.role, again.work);
     let unclaimed = |writes: &[u32]| {
         let writes = writes.iter().map(|place| (*place, "POST".into())).collect();
         Event::WritesUnclaimed { role, work, writes }
     };
     for wrong in [&[][..], &[2], &[1, 0], &[0, 0]] {
-        assert!(life.stepper.apply(&unclaimed(wrong)).is_err(), "{wrong:?}");
+        assert!(run.stepper.apply(&unclaimed(wrong)).is_err(), "{wrong:?}");
     }
-    life.record(unclaimed(&[0, 1]));
-    assert_eq!(begun(&life), []);
-    begin(&mut life, &again, "v", Again::Ask);
-    answer(&mut life, &again, "v", Outcome::Answered);
+    run.record(unclaimed(&[0, 1]));
+    assert_eq!(begun(&run), []);
+    begin(&mut run, &again, "v", Again::Ask);
+    answer(&mut run, &again, "v", Outcome::Answered);
     let mut trap = Fault::new(FaultKind::Trap, "unreachable");
     trap.hope = Hope::Final;
-    life.end(A, Err(trap));
-    life.resume(single(), CallPolicy::Auto);
-    assert_eq!(life.call().journal, Journal::Fresh);
-    assert_eq!(begun(&life), []);
+    run.end(A, Err(trap));
+    run.resume(single(), CallPolicy::Auto);
+    assert_eq!(run.call().journal, Journal::Fresh);
+    assert_eq!(begun(&run), []);
 }
 
 #[test]
@@ -334,47 +334,47 @@ fn a_doubt_of_an_action_that_a_lower_limit_takes_away_holds_nobody_up() {
         };
         team
     };
-    let mut life = Hand::start(looping(2));
-    life.act(Ok(Finished::Chosen(0)));
-    life.act(Ok(says("once")));
-    let think = life.call();
-    begin(&mut life, &think, "w", Again::Ask);
-    life.resume(looping(1), CallPolicy::Auto);
-    assert_eq!(doubts(&life), Vec::<String>::new());
-    assert_eq!(life.halt(), Status::Done);
+    let mut run = ManualRun::start(looping(2));
+    run.act(Ok(Finished::Chosen(0)));
+    run.act(Ok(says("once")));
+    let think = run.call();
+    begin(&mut run, &think, "w", Again::Ask);
+    run.resume(looping(1), CallPolicy::Auto);
+    assert_eq!(doubts(&run), Vec::<String>::new());
+    assert_eq!(run.halt(), Status::Done);
 }
 
 #[test]
 fn an_attempt_that_ends_to_wait_leaves_its_lost_write_in_doubt() {
     let begun = || {
-        let mut life = Hand::start(single());
-        let call = life.call();
-        begin(&mut life, &call, "w", Again::Ask);
-        answer(&mut life, &call, "w", Outcome::Unknown);
-        (life, call)
+        let mut run = ManualRun::start(single());
+        let call = run.call();
+        begin(&mut run, &call, "w", Again::Ask);
+        answer(&mut run, &call, "w", Outcome::Unknown);
+        (run, call)
     };
-    let (mut life, call) = begun();
-    life.record(Event::CallSuspended {
+    let (mut run, call) = begun();
+    run.record(Event::CallSuspended {
         role: A,
         work: call.work,
         attempt: call.attempt,
     });
     assert_eq!(
-        (life.halt(), doubts(&life)),
+        (run.halt(), doubts(&run)),
         (Status::InDoubt, vec!["w".to_owned()])
     );
 
-    let (mut life, _) = begun();
-    asks(&mut life, 1);
-    assert_eq!(life.halt(), Status::Waiting);
-    life.record(
-        life.stepper
+    let (mut run, _) = begun();
+    asks(&mut run, 1);
+    assert_eq!(run.halt(), Status::Waiting);
+    run.record(
+        run.stepper
             .request_answered(A, Answer::Given(Json::null()))
             .expect("an open request"),
     );
-    life.resume(single(), CallPolicy::Auto);
+    run.resume(single(), CallPolicy::Auto);
     assert_eq!(
-        (life.halt(), doubts(&life)),
+        (run.halt(), doubts(&run)),
         (Status::InDoubt, vec!["w".to_owned()])
     );
 }
@@ -390,37 +390,37 @@ fn a_lost_write_of_an_action_that_is_taken_back_with_the_one_before_it_is_in_dou
         team.scopes.insert("s0".into(), reducer);
         team
     };
-    let mut life = Hand::start(team(None));
-    life.act(Ok(writes("p ok", &[("k", 1)])));
-    let call = life.call();
-    begin(&mut life, &call, "w", Again::Ask);
-    answer(&mut life, &call, "w", Outcome::Unknown);
-    life.end(A, Ok(says("I looked: it is there")));
-    life.act(Ok(writes("r ok", &[("k", 2)])));
-    assert_eq!(life.halt(), Status::Failed, "both wrote the same");
-    life.resume(team(Some(Reducer::Last)), CallPolicy::Auto);
-    life.act(Ok(writes("p again", &[("k", 1)])));
-    life.act(Ok(writes("r again", &[("k", 2)])));
+    let mut run = ManualRun::start(team(None));
+    run.act(Ok(writes("p ok", &[("k", 1)])));
+    let call = run.call();
+    begin(&mut run, &call, "w", Again::Ask);
+    answer(&mut run, &call, "w", Outcome::Unknown);
+    run.end(A, Ok(says("I looked: it is there")));
+    run.act(Ok(writes("r ok", &[("k", 2)])));
+    assert_eq!(run.halt(), Status::Failed, "both wrote the same");
+    run.resume(team(Some(Reducer::Last)), CallPolicy::Auto);
+    run.act(Ok(writes("p again", &[("k", 1)])));
+    run.act(Ok(writes("r again", &[("k", 2)])));
     assert_eq!(
-        (life.halt(), doubts(&life)),
+        (run.halt(), doubts(&run)),
         (Status::InDoubt, vec!["w".to_owned()])
     );
-    life.resume(team(Some(Reducer::Last)), CallPolicy::Auto);
-    settle(&mut life, &call, 0, Verdict::Answer(Json::null()));
-    let again = life.call();
+    run.resume(team(Some(Reducer::Last)), CallPolicy::Auto);
+    settle(&mut run, &call, 0, Verdict::Answer(Json::null()));
+    let again = run.call();
     assert_eq!((again.attempt, again.recorded.len()), (2, 2));
 }
 
 #[test]
 fn what_the_operator_says_of_a_lost_write_is_served_whatever_the_failure_was() {
-    let mut life = Hand::start(single());
-    let call = life.call();
-    begin(&mut life, &call, "w", Again::Ask);
-    life.end(A, Err(Fault::new(FaultKind::Trap, "unreachable")));
-    assert_eq!(life.halt(), Status::InDoubt);
-    life.resume(single(), CallPolicy::Auto);
-    settle(&mut life, &call, 0, Verdict::Answer(Json::null()));
-    let again = life.call();
+    let mut run = ManualRun::start(single());
+    let call = run.call();
+    begin(&mut run, &call, "w", Again::Ask);
+    run.end(A, Err(Fault::new(FaultKind::Trap, "unreachable")));
+    assert_eq!(run.halt(), Status::InDoubt);
+    run.resume(single(), CallPolicy::Auto);
+    settle(&mut run, &call, 0, Verdict::Answer(Json::null()));
+    let again = run.call();
     assert_eq!(
         (again.journal, again.recorded.len()),
         (Journal::Keep, 1),
@@ -430,11 +430,11 @@ fn what_the_operator_says_of_a_lost_write_is_served_whatever_the_failure_was() {
 
 #[test]
 fn a_doubt_is_settled_only_in_a_run_that_goes_on() {
-    let mut life = Hand::start(single());
-    let call = life.call();
-    begin(&mut life, &call, "w", Again::Ask);
-    life.end(A, timeout());
-    assert_eq!(life.halt(), Status::InDoubt);
+    let mut run = ManualRun::start(single());
+    let call = run.call();
+    begin(&mut run, &call, "w", Again::Ask);
+    run.end(A, timeout());
+    assert_eq!(run.halt(), Status::InDoubt);
     let (role, work, what, verdict) = (A, call.work, String::new(), Verdict::Redo);
     let settled = Event::DoubtSettled {
         role,
@@ -443,22 +443,22 @@ fn a_doubt_is_settled_only_in_a_run_that_goes_on() {
         what,
         verdict,
     };
-    assert!(life.stepper.apply(&settled).is_err());
-    life.resume(single(), CallPolicy::Auto);
-    life.record(settled);
+    assert!(run.stepper.apply(&settled).is_err());
+    run.resume(single(), CallPolicy::Auto);
+    run.record(settled);
 }
 
 #[test]
 fn the_same_write_begun_again_leaves_the_lost_one_in_doubt() {
-    let mut life = Hand::start(single());
-    let call = life.call();
+    let mut run = ManualRun::start(single());
+    let call = run.call();
     for _ in 0..2 {
-        begin(&mut life, &call, "w", Again::Ask);
-        answer(&mut life, &call, "w", Outcome::Unknown);
+        begin(&mut run, &call, "w", Again::Ask);
+        answer(&mut run, &call, "w", Outcome::Unknown);
     }
-    life.end(A, timeout());
+    run.end(A, timeout());
     assert_eq!(
-        (life.halt(), doubts(&life)),
+        (run.halt(), doubts(&run)),
         (Status::InDoubt, vec!["w".to_owned(); 2])
     );
 }
@@ -466,16 +466,16 @@ fn the_same_write_begun_again_leaves_the_lost_one_in_doubt() {
 #[test]
 fn an_attempt_that_starts_afresh_says_which_writes_it_may_repeat() {
     let check = |policy: CallPolicy, expected: &[&str]| {
-        let mut life = Hand::start(single());
-        let call = life.call();
-        begin(&mut life, &call, "w", Again::Ask);
-        answer(&mut life, &call, "w", Outcome::Answered);
-        // Whether this one took effect is not known, but the other side knows it again.
-        begin(&mut life, &call, "k", Again::Repeat);
-        life.end(A, Err(Fault::new(FaultKind::Trap, "unreachable")));
-        life.resume(single(), policy);
-        life.call();
-        let Some(Event::CallStarted { forgotten, .. }) = life.log.last() else {
+        let mut run = ManualRun::start(single());
+        let call = run.call();
+        begin(&mut run, &call, "w", Again::Ask);
+        answer(&mut run, &call, "w", Outcome::Answered);
+        // Whether this write took effect is unknown, but the receiver recognises it by its key.
+        begin(&mut run, &call, "k", Again::Repeat);
+        run.end(A, Err(Fault::new(FaultKind::Trap, "unreachable")));
+        run.resume(single(), policy);
+        run.call();
+        let Some(Event::CallStarted { forgotten, .. }) = run.log.last() else {
             panic!("a call has started")
         };
         assert_eq!(forgotten, expected, "{policy:?}");
@@ -486,21 +486,21 @@ fn an_attempt_that_starts_afresh_says_which_writes_it_may_repeat() {
 
 #[test]
 fn another_component_does_not_repeat_a_write_that_was_lost_before_the_old_one_asked() {
-    let mut life = Hand::start(single());
-    let call = life.call();
-    begin(&mut life, &call, "w", Again::Ask);
-    answer(&mut life, &call, "w", Outcome::Unknown);
-    asks(&mut life, 0);
-    assert_eq!((life.halt(), doubts(&life).len()), (Status::Waiting, 0));
-    life.resume(single(), CallPolicy::Auto);
+    let mut run = ManualRun::start(single());
+    let call = run.call();
+    begin(&mut run, &call, "w", Again::Ask);
+    answer(&mut run, &call, "w", Outcome::Unknown);
+    asks(&mut run, 0);
+    assert_eq!((run.halt(), doubts(&run).len()), (Status::Waiting, 0));
+    run.resume(single(), CallPolicy::Auto);
     let slot = Slot {
         role: A,
         part: Part::Action(ActionId(0)),
     };
     let (old, new) = (Some(Digest::from("build 0")), Digest::from("build 1"));
-    life.record(Event::ComponentChanged { slot, old, new });
+    run.record(Event::ComponentChanged { slot, old, new });
     assert_eq!(
-        (life.halt(), doubts(&life)),
+        (run.halt(), doubts(&run)),
         (Status::InDoubt, vec!["w".to_owned()])
     );
 }

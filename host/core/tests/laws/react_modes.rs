@@ -1,4 +1,4 @@
-//! Stories: small teams whose whole course is known, mode by mode.
+//! Small teams whose runs are known in every detail, for each react mode.
 
 use strata_core::effect::{Effect, Invocation};
 use strata_core::environment::scope::{Change, ROLE_SCOPE, ScopeKey, Write};
@@ -9,15 +9,15 @@ use strata_core::json::Json;
 use strata_core::message::{Draft, Hop, IDEA_LABEL, TO_ALL};
 use strata_core::team::{OnFault, Outside, React, Task, Team, Thinker};
 
-use crate::hand::{Hand, draft, mail, says, writes};
+use crate::manual_run::{ManualRun, draft, mail, says, writes};
 use crate::teams::{edge, role, team};
 
 fn trap() -> Result<Finished, Fault> {
     Err(Fault::new(FaultKind::Trap, "unreachable"))
 }
 
-fn contents(life: &Hand, role: u16) -> Vec<String> {
-    life.env()
+fn contents(run: &ManualRun, role: u16) -> Vec<String> {
+    run.env()
         .remembered(RoleId(role), None, 9)
         .iter()
         .map(|message| message.content.clone())
@@ -40,34 +40,34 @@ fn pair() -> Team {
 
 #[test]
 fn a_role_resumes_at_its_failed_action_and_remembers_what_it_handled_and_did() {
-    let mut life = Hand::start(pair());
-    life.act(Ok(says("p ok")));
-    life.act(Ok(says("x ok")));
-    life.act(trap());
-    assert_eq!(life.halt(), Status::Failed);
+    let mut run = ManualRun::start(pair());
+    run.act(Ok(says("p ok")));
+    run.act(Ok(says("x ok")));
+    run.act(trap());
+    assert_eq!(run.halt(), Status::Failed);
     assert_eq!(
-        contents(&life, 1),
+        contents(&run, 1),
         ["x ok"],
         "what it is being told is not remembered yet"
     );
-    assert_eq!(life.env().buffer(RoleId(1)).count(), 1);
-    life.resume(pair(), CallPolicy::Auto);
-    let again = life.act(Ok(says("y ok")));
+    assert_eq!(run.env().buffer(RoleId(1)).count(), 1);
+    run.resume(pair(), CallPolicy::Auto);
+    let again = run.act(Ok(says("y ok")));
     assert_eq!((again.attempt, news(&again)), (2, vec!["p ok"]));
-    assert_eq!(life.halt(), Status::Done);
-    assert_eq!(contents(&life, 0), ["idea", "p ok"]);
-    assert_eq!(contents(&life, 1), ["p ok", "x ok", "y ok"]);
-    assert_eq!(life.history(), ["idea", "p ok", "y ok"]);
+    assert_eq!(run.halt(), Status::Done);
+    assert_eq!(contents(&run, 0), ["idea", "p ok"]);
+    assert_eq!(contents(&run, 1), ["p ok", "x ok", "y ok"]);
+    assert_eq!(run.history(), ["idea", "p ok", "y ok"]);
 }
 
 #[test]
 fn memory_is_asked_for_by_number_and_label() {
-    let mut life = Hand::start(pair());
-    life.act(Ok(says("p ok")));
-    life.act(Ok(says("x ok")));
-    life.act(Ok(says("y ok")));
+    let mut run = ManualRun::start(pair());
+    run.act(Ok(says("p ok")));
+    run.act(Ok(says("x ok")));
+    run.act(Ok(says("y ok")));
     let check = |label, limit, expected: &[&str]| {
-        let found = life.env().remembered(RoleId(1), label, limit);
+        let found = run.env().remembered(RoleId(1), label, limit);
         assert_eq!(
             found.iter().map(|m| m.content.as_str()).collect::<Vec<_>>(),
             expected,
@@ -82,7 +82,7 @@ fn memory_is_asked_for_by_number_and_label() {
 
 #[test]
 fn emissions_come_before_the_output_and_earlier_outputs_stay_private() {
-    let mut life = Hand::start(team(vec![
+    let mut run = ManualRun::start(team(vec![
         role("A", &[IDEA_LABEL], &["p", "q"]),
         role("B", &["memo"], &["b"]),
         role("C", &["p", "q"], &["c"]),
@@ -91,16 +91,16 @@ fn emissions_come_before_the_output_and_earlier_outputs_stay_private() {
         cause_by: Some("memo".into()),
         ..draft("note", &[])
     };
-    life.act(Ok(Finished::Returned {
+    run.act(Ok(Finished::Returned {
         output: draft("p ok", &[]),
         emissions: vec![memo],
         writes: Vec::new(),
     }));
-    life.act(Ok(says("q ok")));
-    assert_eq!(news(&life.act(Ok(says("b")))), ["note"]);
-    assert_eq!(news(&life.act(Ok(says("c")))), ["q ok"]);
-    assert_eq!(life.halt(), Status::Done);
-    assert_eq!(life.history(), ["idea", "note", "q ok", "b", "c"]);
+    run.act(Ok(says("q ok")));
+    assert_eq!(news(&run.act(Ok(says("b")))), ["note"]);
+    assert_eq!(news(&run.act(Ok(says("c")))), ["q ok"]);
+    assert_eq!(run.halt(), Status::Done);
+    assert_eq!(run.history(), ["idea", "note", "q ok", "b", "c"]);
 }
 
 #[test]
@@ -111,10 +111,10 @@ fn choices_are_followed_until_minus_one_or_the_limit() {
             max_loop,
             thinker: Thinker::Model,
         };
-        let mut life = Hand::start(team(vec![chooser]));
+        let mut run = ManualRun::start(team(vec![chooser]));
         let (mut choices, mut done) = (choices.iter(), Vec::new());
-        while !life.env().is_quiet() {
-            let Some(call) = life.next_call() else { break };
+        while !run.env().is_quiet() {
+            let Some(call) = run.next_call() else { break };
             match call.work {
                 Work::Think { round } => {
                     assert_eq!(
@@ -122,20 +122,20 @@ fn choices_are_followed_until_minus_one_or_the_limit() {
                         (done.len(), None),
                         "the host itself thinks"
                     );
-                    life.end(
+                    run.end(
                         call.role,
                         Ok(Finished::Chosen(*choices.next().expect("one more choice"))),
                     );
                 }
                 Work::Act { action, .. } => {
                     done.push(action.0);
-                    life.end(call.role, Ok(says("on")));
+                    run.end(call.role, Ok(says("on")));
                 }
                 Work::Plan | Work::Answer => panic!("nobody plans"),
             }
         }
         assert_eq!(
-            (life.halt(), done.as_slice(), choices.len()),
+            (run.halt(), done.as_slice(), choices.len()),
             (Status::Done, acts, 0)
         );
     };
@@ -152,37 +152,37 @@ fn a_plan_goes_on_at_its_task() {
         planner.react = React::PlanAndAct;
         team(vec![planner])
     };
-    let mut life = Hand::start(planner());
+    let mut run = ManualRun::start(planner());
     let task = |text: &str, action: Option<&str>| Task {
         text: text.into(),
         action: action.map(String::from),
     };
     let tasks = vec![task("t1", None), task("t2", Some("v")), task("t3", None)];
-    let plan = life.act(Ok(Finished::Planned {
+    let plan = run.act(Ok(Finished::Planned {
         tasks,
         emissions: Vec::new(),
         writes: Vec::new(),
     }));
     assert_eq!(plan.work, Work::Plan);
-    life.act(Ok(says("t1 ok")));
-    life.call();
-    // Killed: what was running is gone.
-    life.resume(planner(), CallPolicy::Auto);
-    let second = life.act(Ok(says("t2 ok")));
+    run.act(Ok(says("t1 ok")));
+    run.call();
+    // Killed: the running attempt is lost.
+    run.resume(planner(), CallPolicy::Auto);
+    let second = run.act(Ok(says("t2 ok")));
     let act = |action, task| Work::Act {
         action: ActionId(action),
         task: Some(task),
     };
     assert_eq!((second.work, second.attempt), (act(1, 1), 2));
     assert_eq!(second.task.map(|task| task.text).as_deref(), Some("t2"));
-    let third = life.act(Ok(says("t3 ok")));
+    let third = run.act(Ok(says("t3 ok")));
     assert_eq!(
         (third.work, third.attempt),
         (act(1, 2), 1),
         "the workers take turns"
     );
-    assert_eq!(life.halt(), Status::Done);
-    assert_eq!(life.history(), ["idea", "t3 ok"]);
+    assert_eq!(run.halt(), Status::Done);
+    assert_eq!(run.history(), ["idea", "t3 ok"]);
 }
 
 #[test]
@@ -195,11 +195,11 @@ fn a_write_is_seen_by_its_writer_at_once_by_a_sibling_never_and_by_others_in_the
     ]);
     team.scopes.insert("s0".into(), None);
     team.routes = vec![edge(0, &["A", "B"]), edge(1, &["C"])];
-    let mut life = Hand::start(team);
+    let mut run = ManualRun::start(team);
     let number = |n: i64| Some(Some(Json::from(serde_json::Value::from(n))));
-    let read = |life: &Hand, role, pending: &[Write]| {
-        life.env().read(
-            life.stepper.team(),
+    let read = |run: &ManualRun, role, pending: &[Write]| {
+        run.env().read(
+            run.stepper.team(),
             RoleId(role),
             ScopeKey {
                 scope: "s0",
@@ -209,10 +209,10 @@ fn a_write_is_seen_by_its_writer_at_once_by_a_sibling_never_and_by_others_in_the
             pending,
         )
     };
-    life.act(Ok(writes("s ok", &[("k", 5)])));
-    life.act(Ok(writes("a ok", &[("k", 1)])));
+    run.act(Ok(writes("s ok", &[("k", 5)])));
+    run.act(Ok(writes("a ok", &[("k", 1)])));
     assert_eq!(
-        (read(&life, 1, &[]), read(&life, 2, &[])),
+        (read(&run, 1, &[]), read(&run, 2, &[])),
         (number(1), number(5))
     );
     let pending = Write {
@@ -220,45 +220,21 @@ fn a_write_is_seen_by_its_writer_at_once_by_a_sibling_never_and_by_others_in_the
         key: "k".into(),
         change: Change::Delete,
     };
-    assert_eq!(read(&life, 1, std::slice::from_ref(&pending)), Some(None));
-    let keys = |pending: &[Write]| {
-        life.env()
-            .keys(life.stepper.team(), RoleId(1), "s0", pending)
-    };
+    assert_eq!(read(&run, 1, std::slice::from_ref(&pending)), Some(None));
+    let keys = |pending: &[Write]| run.env().keys(run.stepper.team(), RoleId(1), "s0", pending);
     assert_eq!(
         (keys(&[]), keys(&[pending])),
         (Some(vec!["k".into()]), Some(Vec::new()))
     );
-    assert_eq!(
-        life.env().read(
-            life.stepper.team(),
-            RoleId(1),
-            ScopeKey {
-                scope: "none",
-                key: "k"
-            },
-            None,
-            &[]
-        ),
-        None
-    );
-    assert_eq!(
-        life.env().read(
-            life.stepper.team(),
-            RoleId(1),
-            ScopeKey {
-                scope: ROLE_SCOPE,
-                key: "k"
-            },
-            None,
-            &[]
-        ),
-        Some(None)
-    );
-    life.act(Ok(says("a2 ok")));
-    life.act(Ok(says("b ok")));
-    life.call();
-    assert_eq!(read(&life, 3, &[]), number(1));
+    let read_own = |scope| {
+        let at = ScopeKey { scope, key: "k" };
+        run.env().read(run.stepper.team(), RoleId(1), at, None, &[])
+    };
+    assert_eq!((read_own("none"), read_own(ROLE_SCOPE)), (None, Some(None)));
+    run.act(Ok(says("a2 ok")));
+    run.act(Ok(says("b ok")));
+    run.call();
+    assert_eq!(read(&run, 3, &[]), number(1));
 }
 
 #[test]
@@ -272,7 +248,7 @@ fn hops_travel_with_the_output_past_a_fault() {
     };
     let mut first = line();
     first.roles[0].watch.insert(IDEA_LABEL.into());
-    let mut life = Hand::start(first.clone());
+    let mut run = ManualRun::start(first.clone());
     let hop = |from: &str, to: &str| Hop {
         from: from.into(),
         to: vec![to.into()],
@@ -281,18 +257,18 @@ fn hops_travel_with_the_output_past_a_fault() {
         route: vec![hop("A", "B"), hop("B", "C"), hop("C", "D")],
         ..draft("a", &[])
     };
-    life.act(Ok(Finished::Returned {
+    run.act(Ok(Finished::Returned {
         output,
         emissions: Vec::new(),
         writes: Vec::new(),
     }));
-    assert_eq!(life.act(Ok(says("b"))).role, RoleId(1));
-    life.act(trap());
-    assert_eq!(life.halt(), Status::Failed);
-    life.resume(first, CallPolicy::Auto);
-    assert_eq!(life.act(Ok(says("c"))).role, RoleId(2));
-    assert_eq!(life.act(Ok(says("d"))).role, RoleId(3));
-    assert_eq!(life.halt(), Status::Done);
+    assert_eq!(run.act(Ok(says("b"))).role, RoleId(1));
+    run.act(trap());
+    assert_eq!(run.halt(), Status::Failed);
+    run.resume(first, CallPolicy::Auto);
+    assert_eq!(run.act(Ok(says("c"))).role, RoleId(2));
+    assert_eq!(run.act(Ok(says("d"))).role, RoleId(3));
+    assert_eq!(run.halt(), Status::Done);
 }
 
 #[test]
@@ -304,32 +280,32 @@ fn a_parked_fault_lets_the_others_go_on_and_is_mended_in_the_step_in_which_it_is
         role("B", &["a"], &["b"]),
     ]);
     parking.policy.on_fault = OnFault::Park;
-    let mut life = Hand::start(parking.clone());
-    life.act(trap());
-    life.act(Ok(says("c ok")));
-    life.act(Ok(says("d ok")));
-    assert_eq!(life.halt(), Status::Failed);
-    assert_eq!(life.history(), ["idea", "c ok", "d ok"]);
-    life.resume(parking, CallPolicy::Auto);
-    let again = life.act(Ok(says("a ok")));
+    let mut run = ManualRun::start(parking.clone());
+    run.act(trap());
+    run.act(Ok(says("c ok")));
+    run.act(Ok(says("d ok")));
+    assert_eq!(run.halt(), Status::Failed);
+    assert_eq!(run.history(), ["idea", "c ok", "d ok"]);
+    run.resume(parking, CallPolicy::Auto);
+    let again = run.act(Ok(says("a ok")));
     assert_eq!(
         (
             again.attempt,
             again.idempotency_key.as_str(),
-            life.env().step
+            run.env().step
         ),
         (2, "run/0/A/0", 2)
     );
-    life.act(Ok(says("b ok")));
-    assert_eq!(life.halt(), Status::Done);
-    assert_eq!(life.history(), ["idea", "c ok", "d ok", "a ok", "b ok"]);
+    run.act(Ok(says("b ok")));
+    assert_eq!(run.halt(), Status::Done);
+    assert_eq!(run.history(), ["idea", "c ok", "d ok", "a ok", "b ok"]);
 }
 
 #[test]
 fn what_a_role_wrote_is_seen_in_its_scope_and_in_no_other() {
     let mut team = team(vec![role("A", &[IDEA_LABEL], &["a", "a2"])]);
     team.scopes = ["s0", "s1"].map(|name| (name.into(), None)).into();
-    let mut life = Hand::start(team);
+    let mut run = ManualRun::start(team);
     let one = || Json::from(serde_json::Value::from(1));
     let own = |key: &str| Write {
         scope: ROLE_SCOPE.into(),
@@ -340,13 +316,13 @@ fn what_a_role_wrote_is_seen_in_its_scope_and_in_no_other() {
         scope: "s0".into(),
         ..own("shared")
     };
-    life.act(Ok(Finished::Returned {
+    run.act(Ok(Finished::Returned {
         output: draft("a ok", &[]),
         emissions: Vec::new(),
         writes: vec![own("own"), shared],
     }));
     let check = |scope: &str, expected: &[&str]| {
-        let (team, env, pending) = (life.stepper.team(), life.env(), [own("pending")]);
+        let (team, env, pending) = (run.stepper.team(), run.env(), [own("pending")]);
         let keys = env.keys(team, RoleId(0), scope, &pending).expect("a scope");
         assert_eq!(keys, expected, "{scope}");
         for key in ["own", "pending", "shared"] {
@@ -363,22 +339,22 @@ fn what_a_role_wrote_is_seen_in_its_scope_and_in_no_other() {
 
 #[test]
 fn an_end_makes_a_checkpoint_only_within_a_step() {
-    let mut life = Hand::start(team(vec![role("A", &[IDEA_LABEL], &["a"])]));
-    life.call();
-    let within = life.stepper.ended(Status::Interrupted);
+    let mut run = ManualRun::start(team(vec![role("A", &[IDEA_LABEL], &["a"])]));
+    run.call();
+    let within = run.stepper.ended(Status::Interrupted);
     assert!(
-        matches!(&within, Event::RunEnded { checkpoint: Some(id), .. } if *id == life.env().next_checkpoint())
+        matches!(&within, Event::RunEnded { checkpoint: Some(id), .. } if *id == run.env().next_checkpoint())
     );
-    life.end(RoleId(0), Ok(says("a ok")));
-    assert_eq!(life.halt(), Status::Done);
+    run.end(RoleId(0), Ok(says("a ok")));
+    assert_eq!(run.halt(), Status::Done);
     assert!(matches!(
-        life.log.last(),
+        run.log.last(),
         Some(Event::RunEnded {
             checkpoint: None,
             ..
         })
     ));
-    assert_eq!(life.env().checkpoints, 2, "the entry and the step");
+    assert_eq!(run.env().checkpoints, 2, "the entry and the step");
 }
 
 #[test]
@@ -388,51 +364,51 @@ fn a_message_is_named_after_the_step_in_which_its_activation_began() {
         role("B", &[IDEA_LABEL], &["b"]),
     ]);
     parking.policy.on_fault = OnFault::Park;
-    let mut life = Hand::start(parking.clone());
-    life.act(Err(Fault::new(FaultKind::Trap, "unreachable")));
-    life.act(Ok(says("b ok")));
-    assert_eq!(life.halt(), Status::Failed);
-    life.resume(parking, CallPolicy::Auto);
-    life.act(Ok(says("a ok")));
-    assert_eq!((life.halt(), life.env().step), (Status::Done, 2));
-    let ids: Vec<_> = life
+    let mut run = ManualRun::start(parking.clone());
+    run.act(Err(Fault::new(FaultKind::Trap, "unreachable")));
+    run.act(Ok(says("b ok")));
+    assert_eq!(run.halt(), Status::Failed);
+    run.resume(parking, CallPolicy::Auto);
+    run.act(Ok(says("a ok")));
+    assert_eq!((run.halt(), run.env().step), (Status::Done, 2));
+    let ids: Vec<_> = run
         .env()
         .history
         .iter()
-        .map(|id| life.env().message(*id).id.0.as_str())
+        .map(|id| run.env().message(*id).id.0.as_str())
         .collect();
     assert_eq!(ids, ["idea", "0-1-0", "0-0-0"]);
 }
 
 #[test]
 fn a_role_knows_the_newest_message_that_it_took() {
-    let mut life = Hand::start(team(vec![
+    let mut run = ManualRun::start(team(vec![
         role("A", &[IDEA_LABEL], &["a"]),
         role("B", &[IDEA_LABEL], &["b"]),
         role("C", &["a", "b"], &["c"]),
     ]));
     for text in ["a ok", "b ok", "c ok"] {
-        life.act(Ok(says(text)));
+        run.act(Ok(says(text)));
     }
-    assert_eq!(life.halt(), Status::Done);
+    assert_eq!(run.halt(), Status::Done);
     let latest = |id: usize| {
-        life.env().roles[id]
+        run.env().roles[id]
             .latest
-            .map(|latest| life.env().message(latest).content.as_str())
+            .map(|latest| run.env().message(latest).content.as_str())
     };
     assert_eq!([latest(0), latest(2)], [Some("idea"), Some("b ok")]);
 }
 
 #[test]
 fn a_message_from_outside_goes_to_all_whom_it_names_beside_those_who_watch() {
-    let mut life = Hand::start(team(vec![
+    let mut run = ManualRun::start(team(vec![
         role("A", &["x"], &["a"]),
         role("B", &[], &["b"]),
         role("C", &[], &["c"]),
     ]));
-    life.record(life.stepper.sent(mail("hi", "x", &[TO_ALL, "B"])));
+    run.record(run.stepper.sent(mail("hi", "x", &[TO_ALL, "B"])));
     assert_eq!(
-        [0, 1, 2].map(|id: usize| life.env().roles[id].mailbox.len()),
+        [0, 1, 2].map(|id: usize| run.env().roles[id].mailbox.len()),
         [1, 1, 0]
     );
 }
@@ -443,20 +419,20 @@ fn a_message_from_outside_goes_the_way_that_it_says_itself() {
         from: from.into(),
         to: vec![to.into()],
     };
-    let mut life = Hand::start(team(vec![
+    let mut run = ManualRun::start(team(vec![
         role("A", &["x"], &["a"]),
         role("B", &[], &["b"]),
         role("C", &[], &["c"]),
     ]));
     let mut letter = mail("hi", "x", &[]);
     (letter.sent_from, letter.route) = ("alice".into(), vec![leg("alice", "B"), leg("B", "C")]);
-    life.record(life.stepper.sent(letter));
+    run.record(run.stepper.sent(letter));
     assert_eq!(
-        [0, 1, 2].map(|id: usize| life.env().roles[id].mailbox.len()),
+        [0, 1, 2].map(|id: usize| run.env().roles[id].mailbox.len()),
         [0, 1, 0]
     );
     assert_eq!(
-        [life.act(Ok(says("b"))).role, life.act(Ok(says("c"))).role],
+        [run.act(Ok(says("b"))).role, run.act(Ok(says("c"))).role],
         [RoleId(1), RoleId(2)]
     );
 }
@@ -468,39 +444,39 @@ fn what_could_not_be_handed_over_is_tried_again_only_after_a_resume_and_in_order
         team.outside = Outside::Somebody;
         team
     };
-    let mut life = Hand::start(outgoing());
+    let mut run = ManualRun::start(outgoing());
     let emissions = vec![draft("first", &["them"])];
-    life.act(Ok(Finished::Returned {
+    run.act(Ok(Finished::Returned {
         output: draft("second", &["them"]),
         emissions,
         writes: Vec::new(),
     }));
-    assert_eq!(life.go(), Effect::Wait);
-    let ids: Vec<_> = life
+    assert_eq!(run.go(), Effect::Wait);
+    let ids: Vec<_> = run
         .env()
         .outbox
         .iter()
-        .map(|out| life.env().message(out.message).id.clone())
+        .map(|out| run.env().message(out.message).id.clone())
         .collect();
     let handed = |at: usize| Event::HandedOver {
         id: ids[at].clone(),
     };
     assert!(
-        life.stepper.apply(&handed(1)).is_err(),
+        run.stepper.apply(&handed(1)).is_err(),
         "one after the other"
     );
-    life.record(Event::HandOverFailed {
+    run.record(Event::HandOverFailed {
         id: ids[0].clone(),
         why: "nobody answers".into(),
     });
     assert!(
-        life.stepper.apply(&handed(0)).is_err(),
+        run.stepper.apply(&handed(0)).is_err(),
         "it was given up until a resume"
     );
-    assert_eq!((life.halt(), life.env().outbox.len()), (Status::Failed, 2));
-    life.resume(outgoing(), CallPolicy::Auto);
-    assert_eq!(life.go(), Effect::Wait);
-    life.record(handed(0));
-    life.record(handed(1));
-    assert_eq!(life.halt(), Status::Done);
+    assert_eq!((run.halt(), run.env().outbox.len()), (Status::Failed, 2));
+    run.resume(outgoing(), CallPolicy::Auto);
+    assert_eq!(run.go(), Effect::Wait);
+    run.record(handed(0));
+    run.record(handed(1));
+    assert_eq!(run.halt(), Status::Done);
 }
