@@ -42,7 +42,8 @@ pub struct Unrecognized {
 pub enum UnrecognizedReason {
     /// The storage directory is not known.
     Unknown,
-    /// The storage directory is this user's own, but this user's host did not save this team file in it.
+    /// The storage directory is this user's own, but this user's host did not save this team file
+    /// in it.
     OtherTeamFile,
     /// No directory can be recognized, for this reason.
     NoMarks(String),

@@ -108,18 +108,19 @@ impl Mark {
     }
 }
 
-/// What is known of a storage directory and the team file that is saved in it.
+/// Whether this user's host wrote a storage directory and the team file that is saved in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recognition {
     /// This user's host wrote the directory with this team file.
     Own,
-    /// This user's host wrote the directory, but with other team files only: this one was changed or put there since.
+    /// This user's host wrote the directory, but with other team files only: this one was changed
+    /// or put there since.
     OtherTeamFile,
-    /// The directory is not known.
+    /// No mark exists for this directory.
     Unknown,
 }
 
-/// Looks up whether this user's host wrote a storage directory with this team file.
+/// Returns whether this user's host wrote a storage directory with this team file.
 pub(crate) fn recognize(
     storage: &Path,
     definition: &SavedDefinition,
@@ -170,7 +171,7 @@ fn add(storage: &Path, definitions: impl IntoIterator<Item = String>) -> Result<
     for definition in definitions {
         mark.add(definition);
     }
-    // Each resume marks its directory; most often nothing is new.
+    // Every resume marks its directory. Usually the mark does not change.
     if found.as_ref() == Some(&mark) {
         return Ok(());
     }
