@@ -65,6 +65,19 @@ struct Made {
     finish: Option<Finish>,
 }
 
+impl Made {
+    /// Returns the result of a call that failed without cost.
+    fn failed(error: HostError) -> Self {
+        Self {
+            given: Err(error),
+            outcome: Outcome::Failed,
+            cost: Usd::ZERO,
+            tokens: 0,
+            finish: None,
+        }
+    }
+}
+
 /// A call that has returned.
 pub(super) struct Served {
     attempt: AttemptId,
@@ -141,6 +154,68 @@ impl Outward {
     }
 }
 
+/// What becomes of the calls of a batch.
+#[derive(Default)]
+struct BatchPlan {
+    /// The events to record before the calls are made.
+    events: Vec<Event>,
+    /// The recorded answers, in the order of the calls; `None` for calls to be made.
+    answers: Vec<Option<Given>>,
+    /// The calls to make at once.
+    live: Vec<ReadyCall>,
+    /// The calls that wait for the budget.
+    waiting: VecDeque<Waiting>,
+}
+
+impl BatchPlan {
+    /// Numbers the calls of an attempt, and takes the records that answer them.
+    fn new(role: RoleId, attempt: &mut Attempt, calls: Vec<Outward>, env: &Environment) -> Self {
+        let work = attempt.work();
+        let mut plan = Self::default();
+        for (nth, call) in calls.into_iter().enumerate() {
+            let digest = call.digest(env);
+            let Occurrence {
+                nth: equal,
+                name: request,
+                recorded,
+            } = attempt.next_call(call.kind(), &digest, call.is_write());
+            if let Some(recorded) = recorded {
+                plan.answers.push(Some(Ok(recorded.response.clone())));
+                let (source, what) = (Source::Recorded, call.told());
+                plan.events.push(Event::HostCalled {
+                    role,
+                    work,
+                    call: recorded,
+                    source,
+                    what,
+                });
+                continue;
+            }
+            plan.answers.push(None);
+            let intent = call.intent(&request);
+            let key = intent
+                .as_ref()
+                .map(|_| attempt.write_key(&digest, equal))
+                .unwrap_or_default();
+            if let Some(intent) = intent {
+                attempt.claim(&request);
+                plan.events
+                    .push(Event::HostCallBegun { role, work, intent });
+            }
+            match call {
+                Outward::Complete(call) => plan.waiting.push_back(Waiting { nth, request, call }),
+                Outward::Fetch(_) => plan.live.push(ReadyCall {
+                    nth,
+                    request,
+                    call,
+                    key,
+                }),
+            }
+        }
+        plan
+    }
+}
+
 impl Driver {
     /// Answers a batch of calls: from the journal if they are recorded. The others are made, all at
     /// once if the budget allows it.
@@ -154,49 +229,13 @@ impl Driver {
         let Some(attempt) = self.attempts.get_mut(&role) else {
             return Ok(());
         };
-        let work = attempt.work();
         let kind = calls.first().map_or(HostCallKind::Llm, Outward::kind);
-        let (mut answers, mut events) = (Vec::new(), Vec::new());
-        let (mut live, mut waiting) = (Vec::new(), VecDeque::new());
-        for (nth, call) in calls.into_iter().enumerate() {
-            let digest = call.digest(self.journal.env());
-            let Occurrence {
-                nth: equal,
-                name: request,
-                recorded,
-            } = attempt.next_call(call.kind(), &digest, call.is_write());
-            if let Some(recorded) = recorded {
-                answers.push(Some(Ok(recorded.response.clone())));
-                let (source, what) = (Source::Recorded, call.told());
-                events.push(Event::HostCalled {
-                    role,
-                    work,
-                    call: recorded,
-                    source,
-                    what,
-                });
-                continue;
-            }
-            answers.push(None);
-            let intent = call.intent(&request);
-            let key = intent
-                .as_ref()
-                .map(|_| attempt.write_key(&digest, equal))
-                .unwrap_or_default();
-            if let Some(intent) = intent {
-                attempt.claim(&request);
-                events.push(Event::HostCallBegun { role, work, intent });
-            }
-            match call {
-                Outward::Complete(call) => waiting.push_back(Waiting { nth, request, call }),
-                Outward::Fetch(_) => live.push(ReadyCall {
-                    nth,
-                    request,
-                    call,
-                    key,
-                }),
-            }
-        }
+        let BatchPlan {
+            events,
+            answers,
+            live,
+            waiting,
+        } = BatchPlan::new(role, attempt, calls, self.journal.env());
         for event in events {
             self.journal.stage(event)?;
         }
@@ -405,49 +444,9 @@ fn making(
         Outward::Complete(request) => {
             let models = equipment.models.clone();
             Box::pin(async move {
-                let Some(models) = models else {
-                    return Made {
-                        given: Err(no_model()),
-                        outcome: Outcome::Failed,
-                        cost: Usd::ZERO,
-                        tokens: 0,
-                        finish: None,
-                    };
-                };
-                match models.complete_heard(&request, hearing).await {
-                    Ok(Completed {
-                        reply,
-                        cost,
-                        tokens,
-                    }) => {
-                        let (bytes, finish) = (of_reply(&reply), Some(reply.finish));
-                        let (given, outcome) = match allowance.take(bytes) {
-                            Err(error) if bytes > KEPT_REPLY_BYTES => (Err(error), Outcome::Failed),
-                            Ok(()) | Err(_) => {
-                                let reply = serde_json::to_value(&reply).unwrap_or_default();
-                                (Ok(Json::from(reply)), Outcome::Answered)
-                            }
-                        };
-                        Made {
-                            given,
-                            outcome,
-                            cost,
-                            tokens,
-                            finish,
-                        }
-                    }
-                    Err(Failed {
-                        error,
-                        cost,
-                        tokens,
-                        finish,
-                    }) => Made {
-                        given: Err(error),
-                        outcome: Outcome::Failed,
-                        cost,
-                        tokens,
-                        finish,
-                    },
+                match models {
+                    Some(models) => call_model(&models, &request, &allowance, hearing).await,
+                    None => Made::failed(no_model()),
                 }
             })
         }
@@ -472,5 +471,48 @@ fn making(
                 }
             })
         }
+    }
+}
+
+/// Makes a call to a language model.
+async fn call_model(
+    models: &Models,
+    request: &llm::Request,
+    allowance: &Allowance,
+    hearing: Hearing,
+) -> Made {
+    match models.complete_heard(request, hearing).await {
+        Ok(Completed {
+            reply,
+            cost,
+            tokens,
+        }) => {
+            let (bytes, finish) = (of_reply(&reply), Some(reply.finish));
+            let (given, outcome) = match allowance.take(bytes) {
+                Err(error) if bytes > KEPT_REPLY_BYTES => (Err(error), Outcome::Failed),
+                Ok(()) | Err(_) => {
+                    let reply = serde_json::to_value(&reply).unwrap_or_default();
+                    (Ok(Json::from(reply)), Outcome::Answered)
+                }
+            };
+            Made {
+                given,
+                outcome,
+                cost,
+                tokens,
+                finish,
+            }
+        }
+        Err(Failed {
+            error,
+            cost,
+            tokens,
+            finish,
+        }) => Made {
+            cost,
+            tokens,
+            finish,
+            ..Made::failed(error)
+        },
     }
 }

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn the_network_and_the_models_are_what_both_name() {
+    fn the_network_is_what_both_name() {
         let grant = |host: &str, methods: &[&str], path: &str, secrets: &[&str]| HttpGrant {
             host: HostPattern::parse(host).expect("a host"),
             methods: methods.iter().map(ToString::to_string).collect(),
@@ -305,6 +305,10 @@ mod tests {
             vec![],
         );
         check(grant("a.example.com", &["PUT"], "/x", &[]), all(), vec![]);
+    }
+
+    #[test]
+    fn the_models_are_what_both_name() {
         let models = |names: &[&str], calls| LlmGrant {
             models: names.iter().map(ToString::to_string).collect(),
             default: None,

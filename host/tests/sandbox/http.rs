@@ -208,7 +208,7 @@ fn a_request_is_made_only_where_it_is_granted() {
 }
 
 #[test]
-fn a_request_that_cannot_be_made_says_why() {
+fn a_header_that_cannot_be_set_says_why() {
     let invalid = |part| Err((FaultKind::Error, part));
     let header = |name, value| Asked {
         header: Some((name, value)),
@@ -257,6 +257,11 @@ fn a_request_that_cannot_be_made_says_why() {
     check(&header("a b", "1"), invalid("is not the name of a header"));
     check(&header("", "1"), invalid("is not the name of a header"));
     check(&header("a", "b\r\nc: d"), invalid("no header can carry"));
+}
+
+#[test]
+fn a_request_with_another_method_address_key_or_body_than_http_has_says_why() {
+    let invalid = |part| Err((FaultKind::Error, part));
     check(
         &Asked {
             method: "get",

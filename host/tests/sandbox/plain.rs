@@ -153,182 +153,214 @@ pub fn data(component: &[u8], function: &str, data: Value) -> Result<Value, Stri
         .map_err(|fault| fault.message)
 }
 
-#[test]
-fn a_function_is_given_its_arguments_and_what_it_returns_is_the_output() {
-    let tools = tools();
-    let check = |function: &str,
-                 news: (&str, Value),
-                 config: Value,
-                 expected: Result<(&str, Value), &str>| {
-        let (content, data) = news;
-        let news = message(content, (!data.is_null()).then_some(data));
-        let got = made(&tools, calling(function, config), news).map_err(|fault| {
+/// Calls a function with the text and data of a message and a `config`. Compares its text and data,
+/// or a part of its error.
+fn check(
+    function: &str,
+    content: &str,
+    data: Value,
+    config: Value,
+    expected: Result<(&str, Value), &str>,
+) {
+    let news = message(content, (!data.is_null()).then_some(data));
+    let got = match made(&tools(), calling(function, config), news) {
+        Ok(draft) => Ok((
+            draft.content,
+            draft.data.map_or(Value::Null, |data| data.value()),
+        )),
+        Err(fault) => {
             assert_eq!(
                 fault.kind,
                 FaultKind::Error,
                 "{function}: {}",
                 fault.message
             );
-            fault.message
-        });
-        let got = got.map(|draft| {
-            (
-                draft.content,
-                draft.data.map_or(Value::Null, |data| data.value()),
-            )
-        });
-        match (got, expected) {
-            (Ok((content, data)), Ok(expected)) => {
-                assert_eq!((content.as_str(), data), expected, "{function}")
-            }
-            (Err(message), Err(part)) => assert!(message.contains(part), "{function}: {message}"),
-            (got, _) => panic!("{function}: {got:?}"),
+            Err(fault.message)
         }
     };
+    match (got, expected) {
+        (Ok((content, data)), Ok(expected)) => {
+            assert_eq!((content.as_str(), data), expected, "{function}")
+        }
+        (Err(message), Err(part)) => assert!(message.contains(part), "{function}: {message}"),
+        (got, _) => panic!("{function}: {got:?}"),
+    }
+}
+
+#[test]
+fn the_only_needed_argument_is_the_whole_message_unless_it_names_it() {
     let none = Value::Null;
-    // One argument is needed: it is the whole message, unless the message names it.
     check(
         "echo",
-        ("hi", none.clone()),
+        "hi",
+        none.clone(),
         none.clone(),
         Ok(("hi", json!("hi"))),
     );
     check(
         "echo",
-        ("{\"text\":1}", none.clone()),
+        "{\"text\":1}",
+        none.clone(),
         none.clone(),
         Ok(("{\"text\":1}", json!("{\"text\":1}"))),
     );
     check(
         "echo",
-        ("hi", json!("data")),
+        "hi",
+        json!("data"),
         none.clone(),
         Ok(("data", json!("data"))),
     );
     check(
         "echo",
-        ("hi", json!({ "text": "named" })),
+        "hi",
+        json!({ "text": "named" }),
         none.clone(),
         Ok(("named", json!("named"))),
     );
     check(
         "echo",
-        ("hi", json!({ "other": 1 })),
+        "hi",
+        json!({ "other": 1 }),
         none.clone(),
         Ok(("hi", json!("hi"))),
     );
     check(
         "echo",
-        ("hi", json!({ "text": 1 })),
+        "hi",
+        json!({ "text": 1 }),
         none.clone(),
         Err("argument `text`: expected a string, found `1`"),
     );
     check(
         "bytes",
-        ("", json!("AAH/")),
+        "",
+        json!("AAH/"),
         none.clone(),
         Ok(("AAH/", json!("AAH/"))),
     );
     check(
         "bytes",
-        ("", json!([0, 1])),
+        "",
+        json!([0, 1]),
         none.clone(),
         Err("expected a string in base64, found `[0,1]`"),
     );
-    // Several arguments are taken by name, from the data or from a text that is an object.
+}
+
+#[test]
+fn several_arguments_are_taken_by_name() {
+    let none = Value::Null;
     check(
         "add",
-        ("", json!({ "a": 1, "b": 2, "more": 3 })),
+        "",
+        json!({ "a": 1, "b": 2, "more": 3 }),
         none.clone(),
         Ok(("3", json!(3))),
     );
     check(
         "add",
-        ("{\"a\": 1, \"b\": 2.0}", none.clone()),
+        "{\"a\": 1, \"b\": 2.0}",
+        none.clone(),
         none.clone(),
         Ok(("3", json!(3))),
     );
     check(
         "add",
-        ("x", json!({ "a": 1 })),
+        "x",
+        json!({ "a": 1 }),
         none.clone(),
         Err("argument `b` is missing: the newest message has `a`"),
     );
     check(
         "add",
-        ("x", none.clone()),
+        "x",
+        none.clone(),
         none.clone(),
         Err("`a` is missing: the newest message holds no object"),
     );
     check(
         "add",
-        ("", json!({ "a": -1, "b": 2 })),
+        "",
+        json!({ "a": -1, "b": 2 }),
         none.clone(),
         Err("`a`: expected a whole number from 0 to 4294967295"),
     );
-    // Arguments in the team file override the message; its defaults do not.
+}
+
+#[test]
+fn arguments_in_the_team_file_override_the_message_and_its_defaults_do_not() {
+    let none = Value::Null;
     let fixed = json!({ "args": { "b": 10 } });
     check(
         "add",
-        ("5", none.clone()),
+        "5",
+        none.clone(),
         fixed.clone(),
         Ok(("15", json!(15))),
     );
     check(
         "add",
-        ("", json!({ "a": 1, "b": 2 })),
+        "",
+        json!({ "a": 1, "b": 2 }),
         fixed,
         Ok(("11", json!(11))),
     );
     let default = json!({ "defaults": { "b": 10 } });
     check(
         "add",
-        ("", json!({ "a": 1, "b": 2 })),
+        "",
+        json!({ "a": 1, "b": 2 }),
         default.clone(),
         Ok(("3", json!(3))),
     );
-    check(
-        "add",
-        ("", json!({ "a": 1 })),
-        default,
-        Ok(("11", json!(11))),
-    );
+    check("add", "", json!({ "a": 1 }), default, Ok(("11", json!(11))));
     check(
         "times",
-        ("nothing of use", none.clone()),
+        "nothing of use",
+        none.clone(),
         none.clone(),
         Ok(("7", json!(7))),
     );
     check(
         "times",
-        ("", json!({ "n": 3 })),
+        "",
+        json!({ "n": 3 }),
         none.clone(),
         Ok(("3", json!(3))),
     );
-    // A `result` tells whether the function failed.
+}
+
+#[test]
+fn a_result_tells_whether_the_function_failed() {
+    let none = Value::Null;
     check(
         "nonempty",
-        ("x", none.clone()),
+        "x",
+        none.clone(),
         none.clone(),
         Ok(("x", json!("x"))),
     );
-    check("nonempty", ("", none.clone()), none.clone(), Err("text"));
+    check("nonempty", "", none.clone(), none.clone(), Err("text"));
     check(
         "even",
-        ("4", none.clone()),
+        "4",
+        none.clone(),
         none.clone(),
         Ok(("", none.clone())),
     );
-    check("even", ("3", none.clone()), none.clone(), Err("3"));
+    check("even", "3", none.clone(), none.clone(), Err("3"));
     check(
         "nothing",
-        ("x", none.clone()),
+        "x",
+        none.clone(),
         none.clone(),
         Ok(("", none.clone())),
     );
     check(
         "tools:math/basic@1.0.0#add",
-        ("", json!({ "a": 1, "b": 2 })),
+        "",
+        json!({ "a": 1, "b": 2 }),
         none.clone(),
         Ok(("3", json!(3))),
     );

@@ -48,26 +48,7 @@ fn read(request: wit::Request) -> Asked<Request> {
             "`{method}` is not a method that can be asked for; methods are upper case: `GET`"
         )));
     }
-    if url.len() > URL_BYTES {
-        return Err(wrong(format!(
-            "its address has {} bytes, at most {URL_BYTES} are sent",
-            url.len()
-        )));
-    }
-    let mut url =
-        Url::parse(&url).map_err(|error| wrong(format!("its address cannot be read: {error}")))?;
-    if !matches!(url.scheme(), "http" | "https") {
-        return Err(wrong(format!(
-            "its address has the scheme `{}`; `http` and `https` are known",
-            url.scheme()
-        )));
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err(wrong(
-            "its address holds credentials; put them into a header, by the name of a secret".into(),
-        ));
-    }
-    url.set_fragment(None);
+    let url = parse_url(&url)?;
     if let Some(length) = body
         .as_ref()
         .map(Vec::len)
@@ -100,6 +81,32 @@ fn read(request: wit::Request) -> Asked<Request> {
         key,
         timeout_ms,
     })
+}
+
+/// Parses the URL of a request, and removes its fragment, which is not sent.
+fn parse_url(url: &str) -> Asked<Url> {
+    let wrong = |what: String| unmakeable(&what);
+    if url.len() > URL_BYTES {
+        return Err(wrong(format!(
+            "its address has {} bytes, at most {URL_BYTES} are sent",
+            url.len()
+        )));
+    }
+    let mut url =
+        Url::parse(url).map_err(|error| wrong(format!("its address cannot be read: {error}")))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(wrong(format!(
+            "its address has the scheme `{}`; `http` and `https` are known",
+            url.scheme()
+        )));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(wrong(
+            "its address holds credentials; put them into a header, by the name of a secret".into(),
+        ));
+    }
+    url.set_fragment(None);
+    Ok(url)
 }
 
 fn is_key(key: &str) -> bool {

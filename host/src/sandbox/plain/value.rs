@@ -60,16 +60,7 @@ pub(super) fn from_json(ty: &Type, value: &Value, budget: &mut Room) -> Result<V
         Type::S16 => integer(value, i16::MIN.into(), i16::MAX.into()).map(|n| Val::S16(n as i16)),
         Type::S32 => integer(value, i32::MIN.into(), i32::MAX.into()).map(|n| Val::S32(n as i32)),
         Type::S64 => integer(value, i64::MIN.into(), i64::MAX.into()).map(|n| Val::S64(n as i64)),
-        Type::Float32 => {
-            let wide = float(value)?;
-            let narrow = wide as f32;
-            let fits = narrow.is_finite() || !wide.is_finite();
-            if fits {
-                Ok(Val::Float32(narrow))
-            } else {
-                Err(expected("a number that fits 32 bits"))
-            }
-        }
+        Type::Float32 => float32(value).map(Val::Float32),
         Type::Float64 => float(value).map(Val::Float64),
         Type::Char => {
             let mut chars = string(value, "a string of one character")?.chars();
@@ -85,15 +76,7 @@ pub(super) fn from_json(ty: &Type, value: &Value, budget: &mut Room) -> Result<V
         }
         Type::Enum(ty) => word(value, &ty.names().collect::<Vec<_>>(), budget).map(Val::Enum),
         Type::Flags(ty) => flags(value, &ty.names().collect::<Vec<_>>(), budget),
-        Type::List(ty) if ty.ty() == Type::U8 => {
-            let text = string(value, "a string in base64")?;
-            let bytes = STANDARD
-                .decode(text)
-                .map_err(|_| expected("a string in base64"))?;
-            // Each byte is a `Val` of its own.
-            budget.text(bytes.len().saturating_mul(size_of::<Val>()))?;
-            Ok(Val::List(bytes.into_iter().map(Val::U8).collect()))
-        }
+        Type::List(ty) if ty.ty() == Type::U8 => byte_list(value, budget),
         Type::List(ty) => {
             let ty = ty.ty();
             let items = value.as_array().ok_or_else(|| expected("an array"))?;
@@ -119,16 +102,7 @@ pub(super) fn from_json(ty: &Type, value: &Value, budget: &mut Room) -> Result<V
             budget,
         ),
         Type::Option(ty) => option(value, &ty.ty(), budget),
-        Type::Result(ty) => {
-            let cases = [("ok", ty.ok()), ("err", ty.err())];
-            let (case, inner) = only(value, &cases.each_ref().map(|(name, _)| *name))?;
-            let ty = cases
-                .into_iter()
-                .find_map(|(name, ty)| ty.filter(|_| name == case));
-            budget.entry(0, case)?;
-            let part = payload(ty, inner, budget).map_err(|error| error.under(case))?;
-            Ok(Val::Result(if case == "ok" { Ok(part) } else { Err(part) }))
-        }
+        Type::Result(ty) => result(value, ty.ok(), ty.err(), budget),
         _ => Err(expected("something that can be written as JSON")),
     }
 }
@@ -207,16 +181,7 @@ pub(super) fn to_json(ty: &Type, value: Val) -> Value {
         (_, Val::Char(value)) => value.to_string().into(),
         (_, Val::String(value) | Val::Enum(value)) => value.into(),
         (_, Val::Flags(names)) => names.into(),
-        (Type::List(ty), Val::List(items)) if ty.ty() == Type::U8 => {
-            let bytes = items.into_iter().filter_map(|item| {
-                if let Val::U8(byte) = item {
-                    Some(byte)
-                } else {
-                    None
-                }
-            });
-            STANDARD.encode(bytes.collect::<Vec<u8>>()).into()
-        }
+        (Type::List(ty), Val::List(items)) if ty.ty() == Type::U8 => base64_of(items).into(),
         (Type::List(ty), Val::List(items)) => {
             let ty = ty.ty();
             items.into_iter().map(|item| to_json(&ty, item)).collect()
@@ -267,6 +232,15 @@ pub(super) fn to_json(ty: &Type, value: Val) -> Value {
     }
 }
 
+/// Encodes a list of bytes.
+fn base64_of(items: Vec<Val>) -> String {
+    let bytes = items.into_iter().filter_map(|item| match item {
+        Val::U8(byte) => Some(byte),
+        _ => None,
+    });
+    STANDARD.encode(bytes.collect::<Vec<u8>>())
+}
+
 fn wrapped(key: &str, value: Value) -> Value {
     Value::Object(Map::from_iter([(key.to_owned(), value)]))
 }
@@ -289,6 +263,28 @@ fn float(value: &Value) -> Result<f64, Mismatch> {
             .as_f64()
             .ok_or_else(|| Mismatch::new("a number", value)),
     }
+}
+
+fn float32(value: &Value) -> Result<f32, Mismatch> {
+    let wide = float(value)?;
+    let narrow = wide as f32;
+    if narrow.is_finite() || !wide.is_finite() {
+        Ok(narrow)
+    } else {
+        Err(Mismatch::new("a number that fits 32 bits", value))
+    }
+}
+
+/// Parses a list of bytes, which is a string in base64.
+fn byte_list(value: &Value, budget: &mut Room) -> Result<Val, Mismatch> {
+    const EXPECTED: &str = "a string in base64";
+    let text = string(value, EXPECTED)?;
+    let bytes = STANDARD
+        .decode(text)
+        .map_err(|_| Mismatch::new(EXPECTED, value))?;
+    // Each byte is a `Val` of its own.
+    budget.text(bytes.len().saturating_mul(size_of::<Val>()))?;
+    Ok(Val::List(bytes.into_iter().map(Val::U8).collect()))
 }
 
 /// Parses an integer in the range of its type. As in JSON Schema, 1.0 is an integer.
@@ -407,6 +403,19 @@ fn option(value: &Value, ty: &Type, budget: &mut Room) -> Result<Val, Mismatch> 
         _ => from_json(ty, value, budget)?,
     };
     Ok(Val::Option(Some(Box::new(inner))))
+}
+
+fn result(
+    value: &Value,
+    ok: Option<Type>,
+    err: Option<Type>,
+    budget: &mut Room,
+) -> Result<Val, Mismatch> {
+    let (case, inner) = only(value, &["ok", "err"])?;
+    let ty = if case == "ok" { ok } else { err };
+    budget.entry(0, case)?;
+    let part = payload(ty, inner, budget).map_err(|error| error.under(case))?;
+    Ok(Val::Result(if case == "ok" { Ok(part) } else { Err(part) }))
 }
 
 /// Returns the only key of an object, which must be one of `keys`, and its value.
