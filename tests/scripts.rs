@@ -633,3 +633,37 @@ fn coroutines_of_python_run_and_time_zones_say_what_is_missing() {
         "{told}"
     );
 }
+
+#[test]
+fn a_python_script_that_opens_what_is_not_granted_is_told_which_grant_to_add() {
+    let place = team("work.py");
+    let ungranted = String::from_utf8(place.read("team.toml")).unwrap();
+    place.write("in/a", "data");
+    let granted =
+        format!("{ungranted}[role.action.allow]\ndirs = [{{ host = \"in\", guest = \"/in\" }}]\n");
+    let grant = "grant it (`dirs`) in `[role.action.allow]` of A.Work";
+    let code = "edit `work.py`";
+    for (team, script, advice) in [
+        (&ungranted, "return open('/in/a').read()", grant),
+        (&ungranted, "return open('a.txt').read()", grant),
+        (&granted, "return open('/other/a').read()", grant),
+        (&granted, "open('/in/a', 'w')", grant),
+        (&granted, "return open('/in/missing').read()", code),
+        (&granted, "raise ValueError('/other/a')", code),
+        (
+            &granted,
+            "try:\n    open('/in/a', 'w')\nexcept OSError:\n    open('/in/a')\nraise ValueError('x')",
+            code,
+        ),
+    ] {
+        place.write("team.toml", team);
+        place.write("work.py", script);
+        let _ = fs::remove_dir_all(place.path("store"));
+        let ended = place.run().expect(3);
+        assert!(
+            ended.stderr.contains(advice),
+            "`{advice}` of {script}: {}",
+            ended.stderr
+        );
+    }
+}

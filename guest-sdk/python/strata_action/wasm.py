@@ -23,7 +23,7 @@ from . import _host, exports, faults, log, typed
 from ._border import well_formed
 from ._wasm_host import Host, message, task
 from .context import Candidate, Context, Situation
-from .errors import Failure
+from .errors import Denied, Failure
 from .message import Attempt, Profile
 
 _about = ("", "", "")
@@ -139,8 +139,26 @@ def _guarded(call: Any) -> Any:
         os.abort()
     except BaseException as problem:
         kind, text = faults.describe(problem)
+        if denied := _denial(problem):
+            summary, _, rest = text.partition("\n")
+            kind, text = denied.failure, f"{summary}\n{denied}\n{rest}".rstrip()
         kinds = wit.FailureKind.__members__
         raise Err(wit.Failure(kinds.get(kind.upper(), wit.FailureKind.ERROR), well_formed(text))) from None
+
+
+def _denial(problem: BaseException) -> Denied | None:
+    """Returns the host's refusal of a file that was not found, if its directory is not granted. The C library reports
+    such a file as missing without asking the host."""
+    name = getattr(problem, "filename", None)
+    if not isinstance(problem, FileNotFoundError) or not isinstance(name, str):
+        return None
+    try:
+        _host.current().files_list(os.path.normpath(os.path.join("/", name)))
+    except Denied as denied:
+        return denied
+    except Exception:
+        pass
+    return None
 
 
 def _awake() -> None:

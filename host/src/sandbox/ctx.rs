@@ -235,6 +235,11 @@ impl Ctx {
         self.refused.unwrap_or(FaultCause::Declared)
     }
 
+    /// Records why the last operation of WASI was refused, if it was.
+    pub(super) fn note_refusal(&mut self, cause: Option<FaultCause>) {
+        self.refused = cause;
+    }
+
     /// Refuses the current host call with this error.
     pub(super) fn refuse(&mut self, error: HostError) -> types::HostError {
         self.refused = error.cause;

@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::sync::{Arc, OnceLock};
 
+use strata_core::fault::{FaultCause, Grant};
 use wasmtime::component::{Linker, Resource};
 use wasmtime_wasi::filesystem::{Descriptor, WasiFilesystemView};
 use wasmtime_wasi::p2::bindings::filesystem::types::{
@@ -87,6 +88,7 @@ async fn open_at(
     if ctx.capabilities.wasi().opened.count() >= most_open() {
         return Ok(Err(ErrorCode::InsufficientMemory));
     }
+    ctx.note_refusal(None);
     // Opening a pipe waits for its other end and cannot be cancelled.
     if let Ok(found) = ctx
         .filesystem()
@@ -110,12 +112,20 @@ async fn open_at(
         )
         .await;
     let opened = match opened {
-        Err(error) => return error.downcast().map(Err),
+        Err(error) => {
+            let error = error.downcast()?;
+            // The file lies outside of the directory, or is to be written in one that is granted for reading.
+            if matches!(error, ErrorCode::NotPermitted) {
+                ctx.note_refusal(Some(FaultCause::NotGranted(Grant::Dirs)));
+            }
+            return Ok(Err(error));
+        }
         Ok(opened) => opened,
     };
     let wasi = ctx.capabilities.wasi();
     if wasi.own.has(file_of(wasi.table.get(&opened)?)) {
         wasi.table.delete(opened)?;
+        ctx.note_refusal(Some(FaultCause::StorageDirectory));
         return Ok(Err(ErrorCode::NotPermitted));
     }
     if let (Descriptor::Dir(above), opened) = (wasi.table.get(&above)?, wasi.table.get(&opened)?) {
