@@ -56,8 +56,9 @@ pub struct WorkBudget {
 }
 
 impl WorkBudget {
-    /// The budget of one sender, in bytes that a pattern examines. It takes about a second to use
-    /// up.
+    /// The budget of one sender, in bytes that a pattern examines. Measured in an optimised build,
+    /// using it up takes 0.6 s with patterns, 0.1 to 0.4 s with macros, 0.7 to 1.2 s with
+    /// conditions that look at next to nothing, and at most 2 s with large messages.
     pub const OF_SENDER: u64 = 1 << 28;
 
     /// Returns how much is left.

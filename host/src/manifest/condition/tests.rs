@@ -286,5 +286,8 @@ fn what_is_read_and_looked_at_without_a_macro_counts_as_well() {
         &message(&format!("\"{}\"", "0".repeat(1 << 20))),
         4,
     );
+    // A table takes as long as many bytes, however few it has.
+    let tables = format!("[{}]", vec!["{}"; 1 << 16].join(","));
+    check("cause_by == data", &message(&tables), 1);
     check("cause_by == 'x'", &long, 1 << 12);
 }
