@@ -23,6 +23,8 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// The maximum delay that a server can request. An action that waited longer would exceed its own
 /// time limit.
 const LONGEST_ASKED: Duration = Duration::from_secs(60);
+/// The longest delay that a server is believed to mean. A longer one is ignored.
+const LONGEST_MEANT: Duration = Duration::from_secs(24 * 60 * 60);
 /// The header for the delay in milliseconds, which some endpoints of models send in addition to
 /// `Retry-After`.
 const RETRY_AFTER_MS: &str = "retry-after-ms";
@@ -56,7 +58,8 @@ pub(super) fn doubled(first: Duration, retries: u32) -> Duration {
         .min(LONGEST)
 }
 
-/// Returns the delay that a server requests, limited to the maximum.
+/// Returns the delay that a server requests, limited to the maximum. What is no time, or none that
+/// can be meant, is ignored.
 pub(super) fn asked(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     if let Some(wait) = text(RETRY_AFTER_MS).and_then(|asked| seconds(asked, 1000.0)) {
@@ -71,21 +74,18 @@ pub(super) fn asked(headers: &HeaderMap) -> Option<Duration> {
         .and_then(timestamp)
         .unwrap_or_else(Timestamp::now);
     // A date in the past means no delay.
-    Some(
-        Duration::try_from(then.duration_since(now))
-            .unwrap_or_default()
-            .min(LONGEST_ASKED),
-    )
+    meant(Duration::try_from(then.duration_since(now)).unwrap_or_default())
 }
 
 /// Parses a number of units, `units` of which are a second.
 fn seconds(text: &str, units: f64) -> Option<Duration> {
     let seconds = text.parse::<f64>().ok()? / units;
-    (seconds >= 0.0).then(|| {
-        Duration::try_from_secs_f64(seconds)
-            .unwrap_or(LONGEST_ASKED)
-            .min(LONGEST_ASKED)
-    })
+    // Fails for negative numbers and for those that are not finite.
+    meant(Duration::try_from_secs_f64(seconds).ok()?)
+}
+
+fn meant(wait: Duration) -> Option<Duration> {
+    (wait <= LONGEST_MEANT).then(|| wait.min(LONGEST_ASKED))
 }
 
 /// Parses an HTTP date, in the current or one of the two obsolete formats.

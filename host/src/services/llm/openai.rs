@@ -17,6 +17,9 @@ use super::protocol::{Answer, Problem, Unusable};
 use super::tokens::{Usage, Used, count};
 use super::{Finish, ToolCall};
 
+/// The maximum number of tool calls in one reply. Models write about a hundred at most.
+const MOST_TOOL_CALLS: usize = 1024;
+
 /// Interprets a reply.
 pub(super) fn interpret(reply: &Value) -> Result<Answer, Unusable> {
     let choice = first_choice(reply);
@@ -43,6 +46,11 @@ pub(super) fn interpret(reply: &Value) -> Result<Answer, Unusable> {
     }
     if !message.is_object() {
         return reject(Problem::NoReply);
+    }
+    if tool_calls.len() > MOST_TOOL_CALLS {
+        return reject(Problem::TooManyToolCalls {
+            most: MOST_TOOL_CALLS,
+        });
     }
     let finish = match finish(reason) {
         _ if said.refuses => Finish::Refusal,
@@ -77,7 +85,7 @@ fn stated_error(place: &Value) -> Option<&Value> {
     if states {
         return Some(error);
     }
-    (place["object"] == "error").then_some(place)
+    (place["object"] == "error" || place["type"] == "error").then_some(place)
 }
 
 /// Returns the choice with the lowest index. Without indices, this is the first one.

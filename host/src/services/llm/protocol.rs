@@ -49,6 +49,11 @@ pub(super) enum Problem {
     FailedFinish(String),
     /// It contains no message.
     NoReply,
+    /// It contains more tool calls than are accepted.
+    TooManyToolCalls {
+        /// The maximum number.
+        most: usize,
+    },
 }
 
 /// A reply that cannot be used. It may have a cost nevertheless.

@@ -280,6 +280,10 @@ impl Remote {
                     Retry::Backoff,
                 )
             }
+            Problem::TooManyToolCalls { most } => (
+                format!("the reply has more than {most} tool calls"),
+                Retry::Never,
+            ),
             Problem::NoReply => (
                 format!("the answer holds no reply: `{}`", quote(reply)),
                 retry::stated(reply),

@@ -3,20 +3,35 @@
 //! According to the protocol, each call has an index, and its id comes with its first chunk. Some
 //! endpoints send each call in one chunk and give all of them the same index, or none.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::super::surrogate::{JoinedText, replace_halves};
-use super::function;
+use super::{MOST_TOOL_CALLS, function};
 
-/// The calls that have begun, in order.
+/// The calls that have begun. Of those beyond the maximum, only the first is kept, so that the
+/// reply is rejected.
 #[derive(Default)]
-pub(super) struct Calls(Vec<Call>);
+pub(super) struct Calls {
+    /// In the order in which they began.
+    list: Vec<Call>,
+    last: LastCalls,
+}
+
+/// The positions of the last calls with certain properties. With them, finding the call that a
+/// chunk continues does not take longer the more calls there are.
+#[derive(Default)]
+struct LastCalls {
+    by_index: BTreeMap<u64, usize>,
+    by_id: BTreeMap<String, usize>,
+    by_index_and_id: BTreeMap<(u64, String), usize>,
+    by_place: BTreeMap<usize, usize>,
+}
 
 #[derive(Default)]
 struct Call {
     index: Option<u64>,
-    /// Its position in the list of the chunk that began it.
-    place: usize,
     id: String,
     name: String,
     arguments: JoinedText,
@@ -63,53 +78,86 @@ impl Calls {
         let pieces = pieces.as_array().map(Vec::as_slice).unwrap_or_default();
         for (place, piece) in pieces.iter().enumerate() {
             let alone = pieces.len() == 1;
-            match self.continued(piece, if alone { None } else { Some(place) }) {
-                Some(call) => call.take(piece),
-                None => {
-                    let mut call = Call {
-                        index: piece["index"].as_u64(),
-                        place,
-                        ..Call::default()
-                    };
-                    call.take(piece);
-                    self.0.push(call);
+            let continued = self.continued(piece, if alone { None } else { Some(place) });
+            let at = continued.unwrap_or(self.list.len());
+            if at == self.list.len() {
+                if at > MOST_TOOL_CALLS {
+                    return;
                 }
+                let index = piece["index"].as_u64();
+                self.last.begin(at, index, place);
+                self.list.push(Call {
+                    index,
+                    ..Call::default()
+                });
+            }
+            let call = &mut self.list[at];
+            let had_id = !call.id.is_empty();
+            call.take(piece);
+            if !had_id && !call.id.is_empty() {
+                self.last.identify(at, call.index, &call.id);
             }
         }
     }
 
-    /// Returns the call that a chunk continues, or `None` if the chunk begins a new call. Without
-    /// an index and an id, a chunk that is the only one in its list continues the last call. One of
-    /// several chunks continues the call that began at the same `place`.
-    fn continued(&mut self, piece: &Value, place: Option<usize>) -> Option<&mut Call> {
+    /// Returns the position of the call that a chunk continues, or `None` if the chunk begins a new
+    /// call. Without an index and an id, a chunk that is the only one in its list continues the last
+    /// call. One of several chunks continues the call that began at the same `place`.
+    fn continued(&self, piece: &Value, place: Option<usize>) -> Option<usize> {
         let (index, id) = (piece["index"].as_u64(), text(&piece["id"]));
-        let belongs = |call: &Call| match (index, place) {
-            (Some(_), _) => call.index == index,
-            (None, _) if !id.is_empty() && call.id == id => true,
-            (None, Some(place)) => call.place == place,
-            (None, None) => true,
-        };
-        let known = self
-            .0
-            .iter()
-            .rposition(|call| belongs(call) && !id.is_empty() && call.id == id);
-        let at = known.or_else(|| self.0.iter().rposition(belongs))?;
-        let call = &mut self.0[at];
-        (!call.is_followed_by(piece)).then_some(call)
+        let known = self.last.find(index, id);
+        let at = known.or_else(|| match (index, place) {
+            (Some(index), _) => self.last.by_index.get(&index).copied(),
+            (None, Some(place)) => self.last.by_place.get(&place).copied(),
+            (None, None) => self.list.len().checked_sub(1),
+        })?;
+        (!self.list[at].is_followed_by(piece)).then_some(at)
     }
 
     /// Returns whether no call has begun.
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.list.is_empty()
     }
 
     /// Returns the calls in the form of a complete message.
     pub(super) fn finish(self) -> Value {
-        let mut calls = self.0;
+        let mut calls = self.list;
         if calls.iter().all(|call| call.index.is_some()) {
             calls.sort_by_key(|call| call.index);
         }
         calls.into_iter().map(Call::finish).collect()
+    }
+}
+
+impl LastCalls {
+    /// Notes the call that begins at position `at`, which is after all others.
+    fn begin(&mut self, at: usize, index: Option<u64>, place: usize) {
+        if let Some(index) = index {
+            self.by_index.insert(index, at);
+        }
+        self.by_place.insert(place, at);
+    }
+
+    /// Notes the id of a call.
+    fn identify(&mut self, at: usize, index: Option<u64>, id: &str) {
+        let last = self.by_id.entry(id.to_owned()).or_default();
+        *last = at.max(*last);
+        if let Some(index) = index {
+            let last = self
+                .by_index_and_id
+                .entry((index, id.to_owned()))
+                .or_default();
+            *last = at.max(*last);
+        }
+    }
+
+    /// Returns the last call with this id, and with this index if there is one.
+    fn find(&self, index: Option<u64>, id: &str) -> Option<usize> {
+        match index {
+            _ if id.is_empty() => None,
+            Some(index) => self.by_index_and_id.get(&(index, id.to_owned())).copied(),
+            None => self.by_id.get(id).copied(),
+        }
     }
 }
 

@@ -259,6 +259,8 @@ fn a_reply_that_states_a_failure_is_none() {
     );
     let vllm = json!({ "object": "error", "code": 400 });
     check(vllm.clone(), stated(vllm), Used::Nothing);
+    let typed = json!({ "type": "error", "message": "overloaded" });
+    check(typed.clone(), stated(typed), Used::Nothing);
     check(
         reply_of(json!({ "content": "" }), json!("")),
         Problem::FailedFinish(String::new()),
@@ -442,6 +444,32 @@ fn the_pieces_of_tool_calls_are_told_apart() {
             json!([call_piece(index.clone(), "", "add", second)]),
         ];
         check_tool_calls(&without_ids, &[("", first), ("", second)]);
+    }
+}
+
+#[test]
+fn the_number_of_tool_calls_is_bounded() {
+    let piece = |n: usize| call_piece(json!(n), &format!("c{n}"), "add", "{}");
+    let most = MOST_TOOL_CALLS;
+    let problem = Problem::TooManyToolCalls { most };
+    // Far more of them take no longer than their text.
+    for (count, is_accepted) in [(most, true), (most + 1, false), (200_000, false)] {
+        let mut assembler = Assembler::default();
+        for n in 0..count {
+            assembler.take(json!({ "choices": [{ "delta": { "tool_calls": [piece(n)] } }] }));
+        }
+        let whole: Vec<Value> = (0..count).map(piece).collect();
+        let whole = reply_of(json!({ "tool_calls": whole }), json!("tool_calls"));
+        for reply in [assembler.finish(), whole] {
+            match interpret(&reply) {
+                Ok(answer) => assert!(is_accepted && answer.tool_calls.len() == count, "{count}"),
+                Err(unusable) => {
+                    assert!(!is_accepted, "{count}");
+                    assert_eq!(unusable.problem, problem, "{count}");
+                    assert_eq!(unusable.used, Used::Unknown, "{count}");
+                }
+            }
+        }
     }
 }
 

@@ -81,7 +81,7 @@ impl Remote {
         if text.trim().is_empty() {
             return Err(Failure::passing("the answer is empty", Retry::Backoff));
         }
-        json::read(&text).map_err(|error| self.unreadable("answer", &text, &error))
+        json::read(&text).map_err(|error| self.unreadable(&text, &error))
     }
 
     async fn receive_stream(
@@ -109,18 +109,27 @@ impl Remote {
         reader.finish()
     }
 
-    /// Returns the failure for text that is not JSON. Text that was cut off may be complete after a
-    /// retry, and was paid for.
-    fn unreadable(&self, what: &str, text: &str, error: &JsonError) -> Failure {
+    /// Returns the failure for a chunk of a stream that is not JSON. The stream is broken, and
+    /// handled like a broken connection.
+    fn broken_chunk(&self, text: &str, error: &JsonError) -> Failure {
         let quoted = self.hush().excerpt(text);
-        let message = format!("the {what} is {error}: `{quoted}`");
-        let begins = text
-            .trim_start_matches('\u{feff}')
-            .trim_start()
-            .starts_with('{');
+        let message = format!("the stream is {error}: `{quoted}`");
         match error {
             JsonError::Deep | JsonError::Large => Failure::lasting(message).charged(),
-            _ if begins => Failure::passing(message, Retry::Backoff).charged(),
+            _ if begins_object(text) => Failure::passing(message, Retry::Backoff).charged(),
+            // It is no part of a reply. One that had begun before is charged nevertheless.
+            _ => Failure::passing(message, Retry::Backoff),
+        }
+    }
+
+    /// Returns the failure for a reply that is not JSON. One that was cut off may be complete after
+    /// a retry, and was paid for.
+    fn unreadable(&self, text: &str, error: &JsonError) -> Failure {
+        let quoted = self.hush().excerpt(text);
+        let message = format!("the answer is {error}: `{quoted}`");
+        match error {
+            JsonError::Deep | JsonError::Large => Failure::lasting(message).charged(),
+            _ if begins_object(text) => Failure::passing(message, Retry::Backoff).charged(),
             _ => Failure::lasting(message + "; is `base_url` right?"),
         }
     }
@@ -194,8 +203,7 @@ impl<'a> StreamReader<'a> {
             let error = stated.get_mut("error").map(Value::take);
             self.reply.fail(error.unwrap_or(stated));
         } else if !data.is_empty() {
-            let piece =
-                read_piece(data).map_err(|error| self.remote.unreadable("stream", data, &error))?;
+            let piece = read_piece(data).map_err(|error| self.remote.broken_chunk(data, &error))?;
             self.listener.text(&self.reply.take(piece));
         }
         Ok(())
@@ -241,6 +249,13 @@ fn begins_stream(beginning: &[u8], declared: bool) -> bool {
         Some(_) if declared => true,
         _ => FIELDS.iter().any(|field| beginning.starts_with(field)),
     }
+}
+
+/// Returns whether a text that is not JSON may be the beginning of a reply.
+fn begins_object(text: &str) -> bool {
+    text.trim_start_matches('\u{feff}')
+        .trim_start()
+        .starts_with('{')
 }
 
 fn too_large() -> Failure {

@@ -210,8 +210,10 @@ mod tests {
             Retry::After(Duration::from_secs(20)),
         );
         check("0.25", None, Retry::After(Duration::from_millis(250)));
-        check("1e300", None, Retry::After(Duration::from_secs(60)));
-        check("NaN", None, Retry::Backoff);
+        for ignored in ["1e300", "1e9", "86401", "inf", "-inf", "NaN", "-0.5", ""] {
+            check(ignored, None, Retry::Backoff);
+        }
+        check("Sun, 06 Nov 2094 12:00:20 GMT", noon, Retry::Backoff);
         check("soon", noon, Retry::Backoff);
         check("-1", noon, Retry::Backoff);
     }
@@ -234,8 +236,9 @@ mod tests {
         check("250", Duration::from_millis(250));
         check("0.5", Duration::from_micros(500));
         check("86400000", Duration::from_secs(60));
-        check("soon", Duration::from_secs(7));
-        check("-1", Duration::from_secs(7));
+        for ignored in ["soon", "-1", "inf", "NaN", "86400001", "1e300"] {
+            check(ignored, Duration::from_secs(7));
+        }
     }
 
     #[test]

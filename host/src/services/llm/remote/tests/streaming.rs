@@ -170,7 +170,13 @@ async fn a_stream_that_breaks_in_the_middle_is_asked_for_again() {
         format!("data: {}\n\n", says("he")),
     );
     let failed = stream(&[says("he"), json!({ "error": { "message": "overloaded" } })]);
-    for broken in [&ended, &cut, &failed] {
+    let typed = stream(&[
+        says("he"),
+        json!({ "type": "error", "message": "overloaded" }),
+    ]);
+    let garbled = stream(&[says("he"), "<html>".into(), says("llo"), end()]);
+    let torn = stream(&[says("he"), "{".into()]);
+    for broken in [&ended, &cut, &failed, &typed, &garbled, &torn] {
         check(
             &[broken.clone(), whole.clone()],
             1,
@@ -189,6 +195,14 @@ async fn a_stream_that_breaks_in_the_middle_is_asked_for_again() {
     )
     .await;
     check(&[failed], 0, Err("overloaded"), "he<again>", &[true]).await;
+    check(&[typed], 0, Err("overloaded"), "he<again>", &[true]).await;
+    let error = Err("is not a JSON document");
+    check(&[garbled], 0, error, "he<again>", &[true]).await;
+    // Nothing else has to come before it.
+    let page = stream(&["<html>".into()]);
+    check(&[page, whole], 1, Ok("hello"), "hello", &[true, true]).await;
+    let lasting = json!({ "type": "error", "code": 401, "message": "no" });
+    check(&[stream(&[lasting])], 3, Err("no"), "", &[true]).await;
 }
 
 #[tokio::test]
@@ -206,15 +220,7 @@ async fn what_breaks_behind_a_whole_reply_pays_for_nothing_twice() {
 }
 
 #[tokio::test]
-async fn what_is_no_reply_is_a_lasting_failure() {
-    check(
-        &[stream(&["<html>".into()])],
-        3,
-        Err("is not a JSON document"),
-        "",
-        &[true],
-    )
-    .await;
+async fn a_reply_that_is_too_large_is_a_lasting_failure() {
     let endless = format!("data: {}", "x".repeat(REPLY_BYTES));
     let flood = Play::Answer("200 OK", "content-type: text/event-stream\r\n", endless);
     check(&[flood], 3, Err("larger than 16 MiB"), "", &[true]).await;
