@@ -63,7 +63,7 @@ fn each_environment_has_the_variables_that_its_program_gives_it() {
     in_runtime(async {
         let create = |name: &str, overrides: &Overrides| {
             let (team, storage) = (place.path("team.toml"), place.path(name));
-            LiveEnvironment::create(Start::new(&team, &storage, overrides))
+            LiveEnvironment::create(Start::new(team, storage, overrides.clone()))
         };
         let refused = create("none", &Overrides::default())
             .err()

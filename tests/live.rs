@@ -35,7 +35,7 @@ pub fn said(text: &str) -> Message {
 pub fn create(place: &Place) -> LiveEnvironment {
     let (team, storage) = (place.path("team.toml"), place.path("store"));
     let overrides = Overrides::default();
-    LiveEnvironment::create(Start::new(&team, &storage, &overrides)).unwrap()
+    LiveEnvironment::create(Start::new(team, storage, overrides)).unwrap()
 }
 
 /// One that has done what there was to do and waits for more, with its events.
@@ -51,7 +51,7 @@ fn load(path: &Path, when_idle: WhenIdle) -> LiveEnvironment {
     let overrides = Overrides::default();
     LiveEnvironment::load(Resume {
         when_idle,
-        ..Resume::new(path, &overrides)
+        ..Resume::new(path, overrides)
     })
     .unwrap()
 }

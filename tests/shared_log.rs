@@ -28,8 +28,8 @@ fn started(places: &[Place], group: &GroupLog) -> Vec<LiveEnvironment> {
             Overrides::default(),
         );
         let start = Start {
-            group: Some(group),
-            ..Start::new(&team, &storage, &overrides)
+            group: Some(group.clone()),
+            ..Start::new(team, storage, overrides)
         };
         let mut environment = LiveEnvironment::create(start).unwrap();
         environment.start(WhenIdle::Stay).unwrap();
@@ -71,8 +71,8 @@ fn teams_that_share_a_log_leave_nothing_of_it_behind_and_share_another_later() {
     in_runtime(async {
         let resume = Resume {
             when_idle: WhenIdle::Stay,
-            group: Some(&group),
-            ..Resume::new(&storage, &overrides)
+            group: Some(group.clone()),
+            ..Resume::new(&storage, overrides)
         };
         let mut environment = LiveEnvironment::load(resume).unwrap();
         assert_eq!(links(&storage), 1);

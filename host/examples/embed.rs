@@ -2,8 +2,6 @@
 //!
 //! `cargo run --example embed -- plugins/teams/snake/team.toml`
 
-use std::path::Path;
-
 use strata_host::manifest::operator::in_force;
 use strata_host::{LiveEnvironment, Overrides, Resume, Start, WhenIdle};
 
@@ -19,7 +17,7 @@ async fn main() -> anyhow::Result<()> {
     };
 
     let mut environment =
-        LiveEnvironment::create(Start::new(Path::new(&team), storage.path(), &overrides))?;
+        LiveEnvironment::create(Start::new(team, storage.path(), overrides.clone()))?;
     let mut events = environment.events()?;
     environment.start(WhenIdle::End)?;
     let status = environment.ended().await?;
@@ -32,7 +30,7 @@ async fn main() -> anyhow::Result<()> {
 
     let saved = Resume {
         when_idle: WhenIdle::Stay,
-        ..Resume::new(storage.path(), &overrides)
+        ..Resume::new(storage.path(), overrides)
     };
     let mut environment = LiveEnvironment::load(saved)?;
     environment.start(WhenIdle::Stay)?;

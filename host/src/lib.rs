@@ -17,15 +17,13 @@
 //! A team is resumed from where it was saved:
 //!
 //! ```no_run
-//! use std::path::Path;
-//!
 //! use strata_host::manifest::operator::in_force;
 //! use strata_host::{CheckpointId, LiveEnvironment, Overrides, Resume, WhenIdle};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let overrides = Overrides { operators: in_force(None)?, ..Overrides::default() };
 //! let checkpoint = CheckpointId::from("main-3");
-//! let saved = Resume { checkpoint: Some(&checkpoint), ..Resume::new(Path::new("store"), &overrides) };
+//! let saved = Resume { checkpoint: Some(checkpoint), ..Resume::new("store", overrides) };
 //! let mut environment = LiveEnvironment::load(saved)?;
 //! environment.start(WhenIdle::End)?;
 //! println!("{}", environment.ended().await?.name());

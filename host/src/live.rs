@@ -47,7 +47,7 @@ use thread::Running;
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let overrides = Overrides::default();
-/// let start = Start::new(Path::new("team.toml"), Path::new("workspace/storage/team"), &overrides);
+/// let start = Start::new("team.toml", "workspace/storage/team", overrides);
 /// let mut environment = LiveEnvironment::create(Start { idea: Some("write a snake game".into()), ..start })?;
 /// let mut events = environment.events()?;
 /// environment.start(WhenIdle::Stay)?;
@@ -119,14 +119,14 @@ impl LiveEnvironment {
     /// and the initial state is saved.
     ///
     /// Components that are directories are built, which may take a while.
-    pub fn create(start: Start<'_>) -> Result<Self, LaunchError> {
+    pub fn create(start: Start) -> Result<Self, LaunchError> {
         let (tell, newest) = watch::channel(0);
         let started = launch::start(start, &mut log, telling(tell))?;
         Ok(Self::of(started.run, newest))
     }
 
     /// Loads what is saved in a directory. Fails if the team is finished, unless it is to stay.
-    pub fn load(resume: Resume<'_>) -> Result<Self, LaunchError> {
+    pub fn load(resume: Resume) -> Result<Self, LaunchError> {
         let (tell, newest) = watch::channel(0);
         match launch::resume(resume, &mut log, telling(tell))? {
             Resumed::Goes(run, _) => Ok(Self::of(*run, newest)),

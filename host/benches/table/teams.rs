@@ -27,8 +27,8 @@ pub(crate) fn teams(place: &Place, teams: usize, steps: usize) -> anyhow::Result
             let (storage, overrides) =
                 (place.dir.join(format!("{name}-{n}")), Overrides::default());
             LiveEnvironment::create(Start {
-                group,
-                ..Start::new(&team, &storage, &overrides)
+                group: group.cloned(),
+                ..Start::new(&team, storage, overrides)
             })
         };
         runtime.block_on(async {

@@ -156,11 +156,11 @@ impl Session {
             ..Overrides::default()
         };
         let what = Develop {
-            team: &args.team,
-            idea: args.idea.as_deref(),
-            overrides: &overrides,
-            storage: &storage_of(args),
-            changed,
+            team: args.team.clone(),
+            idea: args.idea.clone(),
+            overrides,
+            storage: storage_of(args),
+            changed: changed.to_vec(),
         };
         let mut run = match develop(&what, &mut tell, on_line(&self.lines, change)) {
             Ok(Developed::Goes(run, notes)) => {

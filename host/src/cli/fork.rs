@@ -10,14 +10,12 @@ use crate::launch::{Fork, LaunchError, Pending, fork as make};
 use crate::store::StoreError;
 
 pub(super) fn fork(args: &ForkArgs) -> Result<u8, Failure> {
-    let at = CheckpointId(args.at.clone());
-    let to = args.to.as_deref();
     look_for_edits(&args.path);
     let made = make(&Fork {
-        path: &args.path,
-        at: &at,
-        set: &args.set,
-        to,
+        path: args.path.clone(),
+        at: CheckpointId(args.at.clone()),
+        set: args.set.clone(),
+        to: args.to.clone(),
     });
     let made = made.map_err(|error| match error {
         LaunchError::Store(error @ StoreError::NoCheckpoint { .. }) => {
@@ -42,7 +40,7 @@ pub(super) fn fork(args: &ForkArgs) -> Result<u8, Failure> {
         ));
     }
     let path = path_word(&made.path);
-    let on = match to {
+    let on = match &args.to {
         Some(_) => format!("strata-host run --recover_path {path}"),
         None => format!(
             "strata-host run --recover_path {path} --checkpoint {}",

@@ -28,11 +28,11 @@ pub(super) fn replay(args: ReplayArgs) -> Result<u8, Failure> {
         ..Overrides::default()
     };
     let replay = Replay {
-        path: &args.path,
-        team: args.team.as_deref(),
+        path: args.path,
+        team: args.team,
         saved_team_file: saved_team_file(args.trust),
-        overrides: &overrides,
-        lineage: args.lineage.as_deref(),
+        overrides,
+        lineage: args.lineage,
         selection: Selection {
             step: args.step,
             action: args.action,

@@ -226,9 +226,9 @@ fn launch(args: &RunArgs, storage: &Path, on_line: OnLine) -> Result<Launched, F
             if words.idea.is_some() {
                 warn("the idea is ignored: a resume uses the saved one");
             }
-            launch_saved(args, path, words.team.as_deref(), &overrides, on_line)
+            launch_saved(args, path, words.team, overrides, on_line)
         }
-        None => launch_new(args, storage, words, &overrides, on_line),
+        None => launch_new(args, storage, words, overrides, on_line),
     }
 }
 
@@ -236,8 +236,8 @@ fn launch(args: &RunArgs, storage: &Path, on_line: OnLine) -> Result<Launched, F
 fn launch_saved(
     args: &RunArgs,
     path: &PathBuf,
-    team: Option<&Path>,
-    overrides: &Overrides,
+    team: Option<PathBuf>,
+    overrides: Overrides,
     on_line: OnLine,
 ) -> Result<Launched, Failure> {
     let mut progress = Progress::begin().only_warnings(args.quiet);
@@ -254,22 +254,22 @@ fn launch_saved(
         .iter()
         .map(|text| answer_of(text))
         .collect::<Result<Vec<_>, _>>()?;
-    let checkpoint = args.checkpoint.clone().map(CheckpointId);
+    let is_given = team.is_some();
     let what = Resume {
         team,
         saved_team_file: saved_team_file(args.trust),
-        answers: &answers,
+        answers,
         calls: args.calls.into(),
         strict: args.strict,
-        checkpoint: checkpoint.as_ref(),
-        in_doubt: &args.in_doubt,
+        checkpoint: args.checkpoint.clone().map(CheckpointId),
+        in_doubt: args.in_doubt.clone(),
         when_idle: args.when_idle(),
         ..Resume::new(path, overrides)
     };
     let resumed = resume(what, report, on_line);
     // This is reported even if the resume is refused, since the line that is named may be fixed
     // already.
-    if team.is_none() && !args.quiet && is_mendable(&resumed) {
+    if !is_given && !args.quiet && is_mendable(&resumed) {
         tell_mended(path, args.policy.as_deref());
     }
     match resumed? {
@@ -289,7 +289,7 @@ fn launch_new(
     args: &RunArgs,
     storage: &Path,
     words: Words,
-    overrides: &Overrides,
+    overrides: Overrides,
     on_line: OnLine,
 ) -> Result<Launched, Failure> {
     let mut progress = Progress::begin().only_warnings(args.quiet);
@@ -315,7 +315,7 @@ fn launch_new(
         idea,
         replace,
         calls: args.calls.into(),
-        ..Start::new(&team, storage, overrides)
+        ..Start::new(team, storage, overrides)
     };
     let started = start(what, report, on_line)?;
     if let Some(aside) = started.moved_to {

@@ -21,17 +21,18 @@ use crate::sandbox::WasmSandbox;
 use crate::store::{Content, Directory, Replace, Store, checkpoint_of, each};
 
 /// The inputs of a round.
-pub struct Develop<'a> {
+#[derive(Clone, Debug)]
+pub struct Develop {
     /// The team file.
-    pub team: &'a Path,
+    pub team: PathBuf,
     /// The idea, in place of the one in the file.
-    pub idea: Option<&'a str>,
+    pub idea: Option<String>,
     /// What the command line changes.
-    pub overrides: &'a Overrides,
+    pub overrides: Overrides,
     /// Where it is saved.
-    pub storage: &'a Path,
+    pub storage: PathBuf,
     /// The files that have changed since the last round.
-    pub changed: &'a [PathBuf],
+    pub changed: Vec<PathBuf>,
 }
 
 /// The outcome of a round.
@@ -58,18 +59,19 @@ enum Place {
 /// Builds what has changed and continues from where the change matters. `report` receives the slow
 /// operations that begin; `on_line` receives every public event line.
 pub fn develop(
-    round: &Develop<'_>,
+    round: &Develop,
     report: &mut dyn FnMut(Notice<'_>),
     on_line: OnLine,
 ) -> Result<Developed, LaunchError> {
-    let content = Directory::new(round.storage).team();
+    let content = Directory::new(&round.storage).team();
     if !matches!(content, Ok(Content::Database | Content::TeamJson)) {
         return anew(round, report, on_line);
     }
-    let mut opened = match Opened::open(&Resume {
-        team: Some(round.team),
-        ..Resume::new(round.storage, round.overrides)
-    }) {
+    let resume = Resume {
+        team: Some(round.team.clone()),
+        ..Resume::new(&round.storage, round.overrides.clone())
+    };
+    let mut opened = match Opened::open(&resume) {
         Err(LaunchError::Unfit(differences)) => {
             let differences = differences.join("; ");
             report(Notice::Note(&format!(
@@ -93,10 +95,6 @@ pub fn develop(
         Place::Nowhere => return Ok(Developed::Unchanged),
     }
     let verdicts = lapsed(opened.stepper.env());
-    let resume = Resume {
-        team: Some(round.team),
-        ..Resume::new(round.storage, round.overrides)
-    };
     let continuation = Continuation {
         components,
         sandbox,
@@ -114,23 +112,17 @@ pub fn saved_in(storage: &Path) -> [PathBuf; 2] {
 }
 
 fn anew(
-    round: &Develop<'_>,
+    round: &Develop,
     report: &mut dyn FnMut(Notice<'_>),
     on_line: OnLine,
 ) -> Result<Developed, LaunchError> {
-    let idea = round.idea.map(str::to_owned);
-    let (team, overrides, storage) = (round.team, round.overrides, round.storage);
-    let (replace, calls) = (Replace::Unfinished, CallPolicy::Auto);
-    let started = start(
-        Start {
-            idea,
-            replace,
-            calls,
-            ..Start::new(team, storage, overrides)
-        },
-        report,
-        on_line,
-    )?;
+    let arguments = Start {
+        idea: round.idea.clone(),
+        replace: Replace::Unfinished,
+        calls: CallPolicy::Auto,
+        ..Start::new(&round.team, &round.storage, round.overrides.clone())
+    };
+    let started = start(arguments, report, on_line)?;
     if let Some(aside) = started.moved_to {
         let aside = aside.display();
         report(Notice::Note(&format!(
@@ -143,11 +135,7 @@ fn anew(
 /// Determines where the change matters. A role that failed is tried again where it is. Otherwise
 /// everything that was made with a changed part is made again: the round begins before that part
 /// was first used. If no changed part was used yet, the team just continues.
-fn place(
-    opened: &Opened,
-    components: &Components,
-    round: &Develop<'_>,
-) -> Result<Place, LaunchError> {
+fn place(opened: &Opened, components: &Components, round: &Develop) -> Result<Place, LaunchError> {
     let Origin::Database { store, .. } = &opened.origin else {
         return Ok(Place::Newest);
     };
@@ -155,11 +143,8 @@ fn place(
     if !opened.has_begun() {
         return Ok(Place::Newest);
     }
-    if round
-        .idea
-        .or(definition.idea.as_deref())
-        .is_some_and(|idea| idea != env.idea)
-    {
+    let idea = round.idea.as_ref().or(definition.idea.as_ref());
+    if idea.is_some_and(|idea| *idea != env.idea) {
         return Ok(Place::Anew);
     }
     let saved = store.definition()?;

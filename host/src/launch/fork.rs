@@ -22,15 +22,16 @@ use crate::store::{At, Content, Directory, Durability, Record, Store, StoreError
 use crate::trust::mark;
 
 /// The arguments of a fork.
-pub struct Fork<'a> {
+#[derive(Clone, Debug)]
+pub struct Fork {
     /// The storage directory or its `team.json`.
-    pub path: &'a Path,
+    pub path: PathBuf,
     /// Where the new lineage begins.
-    pub at: &'a CheckpointId,
+    pub at: CheckpointId,
     /// The values to change in the new lineage: `SCOPE/KEY=JSON` each.
-    pub set: &'a [String],
+    pub set: Vec<String>,
     /// The directory of the fork. With `None`, it stays in the same storage.
-    pub to: Option<&'a Path>,
+    pub to: Option<PathBuf>,
 }
 
 /// A new fork.
@@ -62,8 +63,8 @@ pub struct Pending {
 }
 
 /// Makes a fork.
-pub fn fork(fork: &Fork<'_>) -> Result<Forked, LaunchError> {
-    match fork.to {
+pub fn fork(fork: &Fork) -> Result<Forked, LaunchError> {
+    match &fork.to {
         Some(to) => give(fork, to),
         None => put_aside(fork),
     }
@@ -71,16 +72,16 @@ pub fn fork(fork: &Fork<'_>) -> Result<Forked, LaunchError> {
 
 /// Writes the new lineage into a directory of its own. Only reads the records of the original
 /// storage, which a run may be writing at the same time.
-fn give(fork: &Fork<'_>, to: &Path) -> Result<Forked, LaunchError> {
+fn give(fork: &Fork, to: &Path) -> Result<Forked, LaunchError> {
     let directory = Directory::new(to);
     if matches!(directory.content()?, Content::TeamJson | Content::Database) {
         return Err(StoreError::Occupied { path: to.into() }.into());
     }
-    let origin = saved(fork.path, &At::Checkpoint(fork.at.clone()))?;
-    let head = saved(fork.path, &At::Head)?;
-    let account = match Directory::locate(fork.path)?.team()? {
+    let origin = saved(&fork.path, &At::Checkpoint(fork.at.clone()))?;
+    let head = saved(&fork.path, &At::Head)?;
+    let account = match Directory::locate(&fork.path)?.team()? {
         Content::Database => {
-            let reader = reader(fork.path)?;
+            let reader = reader(&fork.path)?;
             account(reader.spent()?, &head.stepper, &reader.lineages()?, &|at| {
                 reader.load(at)
             })?
@@ -88,13 +89,13 @@ fn give(fork: &Fork<'_>, to: &Path) -> Result<Forked, LaunchError> {
         _ => account_left(&head.stepper),
     };
     let mut stepper = origin.stepper;
-    let edits = edits(stepper.team(), fork.set)?;
+    let edits = edits(stepper.team(), &fork.set)?;
     let name = given_name(&stepper, &edits, to);
-    let known = mark::known(Directory::locate(fork.path)?.path());
+    let known = mark::known(Directory::locate(&fork.path)?.path());
     let event = begin(&stepper, fork, name, edits, account)?;
     stepper.apply(&event).map_err(DriverError::from)?;
     let text = team_json::export(stepper.team(), stepper.env(), &origin.definition);
-    match files::blobs(fork.path, &stepper)? {
+    match files::blobs(&fork.path, &stepper)? {
         blobs if blobs.is_empty() && text.len() as u64 <= team_json::MAX_BYTES => {
             directory.give(&text)?
         }
@@ -125,8 +126,8 @@ fn given_name(stepper: &Stepper, edits: &[Edit], to: &Path) -> String {
 }
 
 /// Records the new lineage in the same storage. The current lineage stays the current one.
-fn put_aside(fork: &Fork<'_>) -> Result<Forked, LaunchError> {
-    let opened = Opened::at_rest(fork.path)?;
+fn put_aside(fork: &Fork) -> Result<Forked, LaunchError> {
+    let opened = Opened::at_rest(&fork.path)?;
     let current = opened.stepper;
     let mut stepper = current.clone();
     let mut store = match opened.origin {
@@ -135,15 +136,15 @@ fn put_aside(fork: &Fork<'_>) -> Result<Forked, LaunchError> {
             *store
         }
         Origin::TeamJson(bytes) => {
-            is_held(current.env(), fork.at)?;
+            is_held(current.env(), &fork.at)?;
             // The edits are checked before the `team.json` is converted to a database.
-            edits(stepper.team(), fork.set)?;
+            edits(stepper.team(), &fork.set)?;
             opened
                 .directory
                 .adopt(&bytes, current.env(), &saved_definition(&opened.definition))?
         }
     };
-    let edits = edits(stepper.team(), fork.set)?;
+    let edits = edits(stepper.team(), &fork.set)?;
     let lineages = store.lineages()?;
     let account = account(store.spent()?, &current, &lineages, &|at| store.load(at))?;
     let event = begin(&stepper, fork, next_name(&lineages), edits, account)?;
@@ -159,7 +160,7 @@ fn put_aside(fork: &Fork<'_>) -> Result<Forked, LaunchError> {
         }],
         Durability::Full,
     )?;
-    forked(event, &stepper, fork.path)
+    forked(event, &stepper, &fork.path)
 }
 
 fn edits(team: &Team, set: &[String]) -> Result<Vec<Edit>, LaunchError> {
@@ -170,7 +171,7 @@ fn edits(team: &Team, set: &[String]) -> Result<Vec<Edit>, LaunchError> {
 
 fn begin(
     stepper: &Stepper,
-    fork: &Fork<'_>,
+    fork: &Fork,
     name: String,
     edits: Vec<Edit>,
     account: Account,

@@ -2,7 +2,7 @@
 //! saved changes.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -21,17 +21,18 @@ use crate::store::{Directory, Reader};
 use crate::suggest::suggest;
 
 /// The arguments of a replay.
-pub struct Replay<'a> {
+#[derive(Clone, Debug)]
+pub struct Replay {
     /// The storage directory or its `team.json`.
-    pub path: &'a Path,
+    pub path: PathBuf,
     /// The team file, if not the saved one.
-    pub team: Option<&'a Path>,
+    pub team: Option<PathBuf>,
     /// Which saved team files may be used if none is given.
     pub saved_team_file: SavedTeamFile,
     /// Overrides of the team file: components, and the policies that bind what is run here.
-    pub overrides: &'a Overrides,
+    pub overrides: Overrides,
     /// The lineage, if not the current one.
-    pub lineage: Option<&'a str>,
+    pub lineage: Option<String>,
     /// The attempts to repeat.
     pub selection: Selection,
     /// What to do at the first difference.
@@ -41,24 +42,24 @@ pub struct Replay<'a> {
 /// Repeats recorded attempts and compares the results. `report` receives the slow operations that
 /// begin, and notes about events that were pruned.
 pub async fn replay(
-    replay: Replay<'_>,
+    replay: Replay,
     report: &mut dyn FnMut(Notice<'_>),
 ) -> Result<Report, LaunchError> {
-    let mut reader = super::reader(replay.path)?;
-    if let Some(lineage) = replay.lineage {
+    let mut reader = super::reader(&replay.path)?;
+    if let Some(lineage) = &replay.lineage {
         reader.turn_to(lineage)?;
     }
-    let storage = Directory::locate(replay.path)?;
-    let definition = match replay.team {
+    let storage = Directory::locate(&replay.path)?;
+    let definition = match &replay.team {
         Some(team) => {
             let mut definition = Definition::read(team)?;
-            definition.apply(replay.overrides)?;
+            definition.apply(&replay.overrides)?;
             definition
         }
         None => define_saved(
             storage.path(),
             &reader.definition()?,
-            replay.overrides,
+            &replay.overrides,
             replay.saved_team_file,
         )?,
     };

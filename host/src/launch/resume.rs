@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::panic::resume_unwind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 
@@ -35,46 +35,46 @@ use crate::store::{
 };
 
 /// The arguments of a resume.
-#[derive(Debug)]
-pub struct Resume<'a> {
+#[derive(Clone, Debug)]
+pub struct Resume {
     /// The storage directory or its `team.json`.
-    pub path: &'a Path,
+    pub path: PathBuf,
     /// The team file, if not the saved one.
-    pub team: Option<&'a Path>,
+    pub team: Option<PathBuf>,
     /// Which saved team files may be used if none is given.
     pub saved_team_file: SavedTeamFile,
     /// What the command line changes.
-    pub overrides: &'a Overrides,
+    pub overrides: Overrides,
     /// Answers to open requests.
-    pub answers: &'a [Given],
+    pub answers: Vec<Given>,
     /// Which recorded host calls are served again.
     pub calls: CallPolicy,
     /// Whether to fail if the components differ from the saved ones.
     pub strict: bool,
     /// The checkpoint to resume from. `None` selects the newest.
-    pub checkpoint: Option<&'a CheckpointId>,
+    pub checkpoint: Option<CheckpointId>,
     /// Decisions about calls in doubt: `redo`, `skip` or a response, for all calls, or for one if
     /// its name and `=` precede it.
-    pub in_doubt: &'a [String],
+    pub in_doubt: Vec<String>,
     /// What happens once nothing is left to do. A finished team is resumed only if it is to stay.
     pub when_idle: WhenIdle,
     /// A log to share with other teams of this process.
-    pub group: Option<&'a GroupLog>,
+    pub group: Option<GroupLog>,
 }
 
-impl<'a> Resume<'a> {
+impl Resume {
     /// Returns a resume of what is saved that changes nothing and ends when nothing is left to do.
-    pub fn new(path: &'a Path, overrides: &'a Overrides) -> Self {
+    pub fn new(path: impl Into<PathBuf>, overrides: Overrides) -> Self {
         Self {
-            path,
+            path: path.into(),
             team: None,
             saved_team_file: SavedTeamFile::default(),
             overrides,
-            answers: &[],
+            answers: Vec::new(),
             calls: CallPolicy::Auto,
             strict: false,
             checkpoint: None,
-            in_doubt: &[],
+            in_doubt: Vec::new(),
             when_idle: WhenIdle::End,
             group: None,
         }
@@ -147,14 +147,14 @@ fn load_beside<T>(
 
 impl Opened {
     /// Opens what is saved at a path, with the given team file or the saved one.
-    pub(super) fn open(resume: &Resume<'_>) -> Result<Self, LaunchError> {
-        let storage = Directory::locate(resume.path)?;
-        Self::with(resume.path, |saved| match resume.team {
-            Some(team) => define_given(team, resume.overrides, saved),
+    pub(super) fn open(resume: &Resume) -> Result<Self, LaunchError> {
+        let storage = Directory::locate(&resume.path)?;
+        Self::with(&resume.path, |saved| match &resume.team {
+            Some(team) => define_given(team, &resume.overrides, saved),
             None => define_saved(
                 storage.path(),
                 &saved()?,
-                resume.overrides,
+                &resume.overrides,
                 resume.saved_team_file,
             ),
         })
@@ -326,7 +326,7 @@ fn project(store: &mut SqliteStore, stepper: &Stepper) -> Result<(), StoreError>
 /// Resumes what is saved. `report` receives the slow operations that begin; `on_line` receives
 /// every public event line.
 pub fn resume(
-    resume: Resume<'_>,
+    resume: Resume,
     report: &mut dyn FnMut(Notice<'_>),
     on_line: OnLine,
 ) -> Result<Resumed, LaunchError> {
@@ -336,10 +336,10 @@ pub fn resume(
             report(Notice::Warning(&line));
         }
     }
-    if let Some(checkpoint) = resume.checkpoint {
+    if let Some(checkpoint) = &resume.checkpoint {
         opened.go_back(checkpoint)?;
     }
-    let mut verdicts = opened.judge(resume.answers)?;
+    let mut verdicts = opened.judge(&resume.answers)?;
     let env = opened.stepper.env();
     verdicts.extend(lapsed(env));
     let is_finished = env.is_finished() && resume.when_idle == WhenIdle::End;
@@ -366,7 +366,7 @@ pub fn resume(
 pub(super) struct Continuation<'a> {
     pub(super) components: Components,
     pub(super) sandbox: WasmSandbox,
-    pub(super) resume: &'a Resume<'a>,
+    pub(super) resume: &'a Resume,
     pub(super) verdicts: Vec<Verdict>,
 }
 
@@ -400,13 +400,13 @@ pub(super) fn go_on(
     let mut settled = Vec::new();
     if begun {
         let stepper = after_resume(&opened.stepper, &verdicts, &changes, budget, resume.calls)?;
-        settled = doubt::settle(&stepper, resume.in_doubt, resume.calls)?;
+        settled = doubt::settle(&stepper, &resume.in_doubt, resume.calls)?;
         notes.nothing_in_doubt = settled.is_empty() && !resume.in_doubt.is_empty();
         notes.unsent_idea = has_unsent_idea(env);
         notes.writes = doubt::recorded_writes(&stepper, &changes);
     }
     let elsewhere = opened.way.spent();
-    let (journal, directory) = opened.journal(resume.group)?;
+    let (journal, directory) = opened.journal(resume.group.as_ref())?;
     let mut journal = journal.on_line(on_line);
     let is_new = resume.team.is_some() || !resume.overrides.components.is_empty();
     if is_new || resume.saved_team_file == SavedTeamFile::Trusted {
@@ -441,11 +441,7 @@ pub(super) fn go_on(
 }
 
 /// Returns the budget of the resumed run. That of the arguments takes precedence over the saved one.
-fn budget_after_resume(
-    definition: &Definition,
-    resume: &Resume<'_>,
-    env: &Environment,
-) -> Option<Usd> {
+fn budget_after_resume(definition: &Definition, resume: &Resume, env: &Environment) -> Option<Usd> {
     let is_given =
         resume.overrides.investment.is_some() || (resume.team.is_some() && definition.says_budget);
     definition.within_budget(if is_given {

@@ -19,33 +19,37 @@ use crate::store::{Directory, FIRST_LINE, GroupLog, Replace};
 use crate::trust::mark;
 
 /// The arguments of a new run.
-#[derive(Debug)]
-pub struct Start<'a> {
+#[derive(Clone, Debug)]
+pub struct Start {
     /// The team file.
-    pub team: &'a Path,
+    pub team: PathBuf,
     /// The idea. Replaces the one in the team file.
     pub idea: Option<String>,
     /// The overrides of the command line.
-    pub overrides: &'a Overrides,
+    pub overrides: Overrides,
     /// The storage directory.
-    pub storage: &'a Path,
+    pub storage: PathBuf,
     /// What happens to an unfinished team that is saved there.
     pub replace: Replace,
     /// Which recorded host calls are served to another attempt.
     pub calls: CallPolicy,
     /// A log to share with other teams of this process.
-    pub group: Option<&'a GroupLog>,
+    pub group: Option<GroupLog>,
 }
 
-impl<'a> Start<'a> {
+impl Start {
     /// Returns a run of a team file with its own idea, which fails if an unfinished team is saved
     /// in `storage`.
-    pub fn new(team: &'a Path, storage: &'a Path, overrides: &'a Overrides) -> Self {
+    pub fn new(
+        team: impl Into<PathBuf>,
+        storage: impl Into<PathBuf>,
+        overrides: Overrides,
+    ) -> Self {
         Self {
-            team,
+            team: team.into(),
             idea: None,
             overrides,
-            storage,
+            storage: storage.into(),
             replace: Replace::Never,
             calls: CallPolicy::Auto,
             group: None,
@@ -64,19 +68,19 @@ pub struct Started {
 /// Starts a new run. `report` receives the slow operations that begin; `on_line` receives every
 /// public event line.
 pub fn start(
-    start: Start<'_>,
+    start: Start,
     report: &mut dyn FnMut(Notice<'_>),
     on_line: OnLine,
 ) -> Result<Started, LaunchError> {
-    let mut definition = Definition::read(start.team)?;
-    definition.apply(start.overrides)?;
+    let mut definition = Definition::read(&start.team)?;
+    definition.apply(&start.overrides)?;
     let idea = start.idea.or_else(|| definition.idea.clone());
     let missing =
         || "no idea given; add one after the team file or set `[team] idea = \"…\"`".to_owned();
     let idea = idea.ok_or_else(|| LaunchError::Missing(missing()))?;
     let sandbox = WasmSandbox::new()?;
     let components = Components::load(&definition, &sandbox, report)?;
-    let equipment = components.equip(&definition, sandbox, Own::of(start.storage))?;
+    let equipment = components.equip(&definition, sandbox, Own::of(&start.storage))?;
     for cut in definition.cut() {
         report(Notice::Note(&cut));
     }
@@ -91,28 +95,28 @@ pub fn start(
     env.idea = idea.clone();
     env.calls = start.calls;
     let (durability, keep) = (durability(&definition), definition.run.checkpoints_kept);
-    let before = mark::known(start.storage);
-    let vacant = Directory::new(start.storage).vacate(start.replace)?;
+    let before = mark::known(&start.storage);
+    let vacant = Directory::new(&start.storage).vacate(start.replace)?;
     if let Some(aside) = &vacant.moved_to {
         mark::carry(before, aside);
     }
     // Marked before the database is created, so that every database has a mark even if the process
     // is killed in between.
-    mark_as_own(start.storage, &saved, definition.is_confined(), report);
+    mark_as_own(&start.storage, &saved, definition.is_confined(), report);
     let mut created = vacant.create(&env, &saved)?;
-    share(&mut created.store, start.group, durability);
+    share(&mut created.store, start.group.as_ref(), durability);
     let stepper = Stepper::new(Arc::new(definition.team), env);
     let journal = Journal::new(stepper, Box::new(created.store), FIRST_LINE, durability);
     let mut journal = journal.keep_checkpoints(keep).on_line(on_line);
     let started = journal
         .stepper()
-        .started(run_id(start.storage), idea, components.digests());
+        .started(run_id(&start.storage), idea, components.digests());
     journal.stage(started)?;
     journal.begin()?;
     let run = Run {
         control: None,
         driver: Driver::new(journal, equipment),
-        path: start.storage.into(),
+        path: start.storage,
         makings,
     };
     Ok(Started {

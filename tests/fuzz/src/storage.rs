@@ -88,7 +88,7 @@ fn saved() -> TempDir {
         .unwrap();
     runtime.block_on(async {
         let (store, overrides) = (folder.path().join("store"), Overrides::default());
-        let start = Start::new(&team, &store, &overrides);
+        let start = Start::new(&team, &store, overrides.clone());
         let mut environment =
             LiveEnvironment::create(start).unwrap_or_else(|error| panic!("{error}"));
         environment.start(WhenIdle::End).unwrap();
