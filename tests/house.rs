@@ -104,7 +104,7 @@ const RULES: &[Rule] = &[
             "host/src/driver/clock",
             "host/src/sandbox/limits",
             "host/src/sandbox/engine/cache",
-            "host/src/store/speed",
+            "host/src/store/file",
             // For the date of a `Retry-After` in an answer without a `Date`.
             "host/src/services/client",
         ],
