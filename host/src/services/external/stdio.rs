@@ -9,7 +9,7 @@ use std::pin::{Pin, pin};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc as sync};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::{BoxFuture, Either};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -38,8 +38,9 @@ const GLANCE: Duration = Duration::from_millis(5);
 /// The interval of checks whether a program that writes nothing has ended. Its end is noticed
 /// immediately unless a process that it started keeps its output open.
 const END_GLANCE: Duration = Duration::from_millis(200);
-/// How long the output of such a process is read after the program has ended.
-const LINGER: Duration = Duration::from_millis(500);
+/// How often the output of such a process is polled after the program has ended: for half a second,
+/// or less if it writes much.
+const LAST_POLLS: u32 = 100;
 
 type Written = oneshot::Sender<io::Result<()>>;
 
@@ -271,8 +272,8 @@ struct Remains {
     /// The number of bytes that were in the pipe when the end was noticed. The program may have
     /// written all of them.
     bytes: u64,
-    /// The time until which more is waited for.
-    until: Instant,
+    /// The number of times that more is waited for.
+    polls: u32,
 }
 
 impl ProgramOutput {
@@ -283,19 +284,17 @@ impl ProgramOutput {
             if self.remains.is_none() && matches!(lock(&self.child).try_wait(), Ok(Some(_))) {
                 self.remains = Some(Remains {
                     bytes: rustix::io::ioctl_fionread(&self.stdout)?,
-                    until: Instant::now() + LINGER,
+                    polls: LAST_POLLS,
                 });
             }
-            let wait = match &self.remains {
+            let wait = match &mut self.remains {
                 None => END_GLANCE,
-                Some(Remains { bytes: 0, until }) => {
-                    let left = until.saturating_duration_since(Instant::now());
-                    if left.is_zero() {
-                        return Ok(false);
-                    }
-                    left
+                Some(Remains { bytes: 1.., .. }) => return Ok(true),
+                Some(Remains { polls: 0, .. }) => return Ok(false),
+                Some(Remains { polls, .. }) => {
+                    *polls -= 1;
+                    GLANCE
                 }
-                Some(_) => return Ok(true),
             };
             let wait = Timespec::try_from(wait).map_err(io::Error::other)?;
             let mut polled = [PollFd::new(&self.stdout, PollFlags::IN)];
