@@ -57,7 +57,8 @@ pub struct Removed {
     pub in_use: Vec<PathBuf>,
 }
 
-/// Returns the parts of the user's cache, whether or not they exist. Empty if the user has no cache directory.
+/// Returns the parts of the user's cache, whether or not they exist. Empty if the user has no cache
+/// directory.
 pub fn parts() -> Vec<CachePart> {
     let Some(cache) = user::cache() else {
         return Vec::new();

@@ -49,41 +49,47 @@ const LANGUAGES: [(&str, &[&[&str]], &str); 4] = [
 
 /// Looks for the toolchains of all languages.
 pub fn inventory() -> Vec<Tool> {
-    let language = |(language, programs, advice): (&'static str, &[&[&str]], &'static str)| {
-        let mut found = programs
-            .iter()
-            .map(|program| version(program))
-            .collect::<Result<Vec<_>, _>>();
-        if language == "rust" {
-            found = found.map(|found| [found, vec![compiler()]].concat());
+    let mut found = Vec::new();
+    for (language, programs, advice) in LANGUAGES {
+        found.push(language_status(language, programs, advice));
+    }
+    found
+}
+
+/// Looks for the toolchain of one language.
+fn language_status(language: &'static str, programs: &[&[&str]], advice: &'static str) -> Tool {
+    let mut found = programs
+        .iter()
+        .map(|program| version(program))
+        .collect::<Result<Vec<_>, _>>();
+    if language == "rust" {
+        found = found.map(|found| [found, vec![compiler()]].concat());
+    }
+    found = found.and_then(|found| {
+        match oldest(language).filter(|oldest| is_older(&found[0], *oldest)) {
+            Some((major, minor)) => Err(format!(
+                "{} is older than {major}.{minor}, which builds need",
+                found[0]
+            )),
+            None => Ok(found),
         }
-        found = found.and_then(|found| {
-            match oldest(language).filter(|oldest| is_older(&found[0], *oldest)) {
-                Some((major, minor)) => Err(format!(
-                    "{} is older than {major}.{minor}, which builds need",
-                    found[0]
-                )),
-                None => Ok(found),
-            }
-        });
-        let found = found.map(|found| {
-            found
-                .into_iter()
-                .filter(|line| !line.is_empty())
-                .collect::<Vec<_>>()
-                .join(", ")
-        });
-        let found = found.map(|found| match language {
-            "c" => format!("zig, which the first build sets up with {found}"),
-            _ => found,
-        });
-        Tool {
-            language,
-            found,
-            advice,
-        }
-    };
-    LANGUAGES.map(language).into()
+    });
+    let found = found.map(|found| {
+        found
+            .into_iter()
+            .filter(|line| !line.is_empty())
+            .collect::<Vec<_>>()
+            .join(", ")
+    });
+    let found = found.map(|found| match language {
+        "c" => format!("zig, which the first build sets up with {found}"),
+        _ => found,
+    });
+    Tool {
+        language,
+        found,
+        advice,
+    }
 }
 
 /// Returns the oldest supported version of a language's first program.

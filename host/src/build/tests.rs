@@ -81,7 +81,8 @@ fn a_package_of_its_own_is_built_below_its_own_directory() {
         fn run(cx: &Context<()>) -> Result<Output, Failure> { Ok(Output::new(cx.text())) }\n}\n\
         action!(Made);\n";
     let dir = package(&manifest, source);
-    // The versions that the repository uses, so that no registry has to be asked which are the newest.
+    // The versions that the repository uses, so that no registry has to be asked which are the
+    // newest.
     fs::copy(
         repository().join("Cargo.lock"),
         dir.path().join("Cargo.lock"),

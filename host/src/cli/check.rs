@@ -5,7 +5,7 @@ use super::{CheckArgs, Failure, counted, note, show_document, show_text, warn};
 use crate::cli::progress::Progress;
 use crate::launch::{Components, Notice};
 use crate::manifest::operator::in_force;
-use crate::manifest::{Definition, policy};
+use crate::manifest::{Definition, doubts, policy, unheard};
 use crate::sandbox::{Own, WasmSandbox};
 
 pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
@@ -25,7 +25,7 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
         note(cut);
     }
     // `doubts` are also reported by a run at its start, `unheard` only when they occur.
-    for doubt in definition.doubts().iter().chain(&definition.unheard()) {
+    for doubt in doubts(&definition).iter().chain(&unheard(&definition)) {
         warnings += 1;
         warn(doubt);
     }

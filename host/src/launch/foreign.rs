@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{LaunchError, Notice, define_again};
-use crate::manifest::{Definition, OutwardUse, Overrides};
+use crate::manifest::{Definition, OutwardUse, Overrides, outward_uses};
 use crate::store::SavedDefinition;
 use crate::trust::mark::{self, Recognition};
 
@@ -96,7 +96,7 @@ pub(super) fn define_saved(
     if let Some(why) = why {
         let mut alone = define_again(saved, Definition::parse_alone)?;
         alone.apply(overrides)?;
-        let uses = alone.outward_uses(storage);
+        let uses = outward_uses(&alone, storage);
         if !uses.is_empty() {
             return Err(Box::new(Unrecognized {
                 path: storage.to_owned(),

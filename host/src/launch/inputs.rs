@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::is_saved_in;
 use super::saved::saved_definition;
 use crate::build::sources;
-use crate::manifest::Definition;
+use crate::manifest::{Definition, files_named_in, named_files};
 use crate::open;
 use crate::plugin::Access;
 use crate::sandbox::real_path;
@@ -215,7 +215,7 @@ impl Inputs<'_> {
         let mut given = self.components.to_vec();
         if let Some(team) = self.team {
             let definition = Definition::read_alone(team).ok();
-            named.add(Definition::named_files(team), definition.as_ref());
+            named.add(named_files(team), definition.as_ref());
             named.teams.push(team.to_owned());
         }
         if let Some(saved) = self
@@ -224,10 +224,7 @@ impl Inputs<'_> {
         {
             let (text, name, base) = (&saved.text, &saved.name, &saved.base);
             let definition = Definition::parse_alone(text, name, base).ok();
-            named.add(
-                Definition::files_named_in(text, name, base),
-                definition.as_ref(),
-            );
+            named.add(files_named_in(text, name, base), definition.as_ref());
             given.extend(saved.components.iter().cloned());
             named.teams.push(saved.file());
         }
@@ -260,7 +257,7 @@ impl Named {
 /// read.
 pub fn made_from(team: &Path) -> Vec<PathBuf> {
     let definition = Definition::read_alone(team).ok();
-    all_parts(Definition::named_files(team), definition.as_ref())
+    all_parts(named_files(team), definition.as_ref())
         .into_iter()
         .collect()
 }

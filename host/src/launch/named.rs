@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::manifest::Definition;
+use crate::manifest::{Definition, team_name};
 use crate::store::{Content, Directory, Reader, named_directories, team_json};
 
 /// Returns the directory in which a new run of a team file is saved if no storage is given.
@@ -23,7 +23,7 @@ pub fn development_storage(team: &Path) -> PathBuf {
 fn directory_for(team: &Path, suffix: &str) -> PathBuf {
     // A file that cannot be read or does not name a team is reported by the caller that runs it.
     let name = Definition::text(team)
-        .and_then(|text| Definition::team_name(&text))
+        .and_then(|text| team_name(&text))
         .unwrap_or_default();
     let (usual, other) = named_directories(&name, suffix);
     let is_of_another = || saved_name(&usual).is_some_and(|saved| saved != name);
@@ -41,5 +41,5 @@ fn saved_name(directory: &Path) -> Option<String> {
         Content::Database => Reader::open(&directory).ok()?.definition().ok()?,
         _ => team_json::saved_definition(&directory.read_team_json().ok()?).ok()??,
     };
-    Definition::team_name(&definition.text)
+    team_name(&definition.text)
 }

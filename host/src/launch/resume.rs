@@ -26,7 +26,7 @@ use super::{
 use crate::driver::{
     AnswerError, Driver, DriverError, Given, Journal, OnLine, Verdict, WhenIdle, judge, lapsed,
 };
-use crate::manifest::{Definition, Overrides};
+use crate::manifest::{Definition, Overrides, is_confined};
 use crate::sandbox::{Own, WasmSandbox, real_path};
 use crate::shell::path_word;
 use crate::store::{
@@ -396,7 +396,7 @@ pub(super) fn go_on(
     let budget = budget_after_resume(definition, resume, env);
     let mut notes = opened.notes();
     let (saved, makings) = (saved_definition(definition), Makings::of(definition));
-    let is_confined = definition.is_confined();
+    let is_confined = is_confined(&definition);
     let mut settled = Vec::new();
     if begun {
         let stepper = after_resume(&opened.stepper, &verdicts, &changes, budget, resume.calls)?;

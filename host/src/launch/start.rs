@@ -12,7 +12,7 @@ use strata_core::stepper::Stepper;
 use super::foreign::mark_as_own;
 use super::{Components, LaunchError, Makings, Notice, Run, durability, saved_definition, share};
 use crate::driver::{Driver, Journal, OnLine, clock};
-use crate::manifest::{Definition, Overrides};
+use crate::manifest::{Definition, Overrides, doubts, is_confined};
 use crate::sandbox::{Own, WasmSandbox};
 use crate::sha256::sha256;
 use crate::store::{Directory, FIRST_LINE, GroupLog, Replace};
@@ -84,7 +84,7 @@ pub fn start(
     for cut in definition.cut() {
         report(Notice::Note(&cut));
     }
-    for doubt in definition.doubts() {
+    for doubt in doubts(&definition) {
         report(Notice::Warning(&doubt));
     }
 
@@ -102,7 +102,7 @@ pub fn start(
     }
     // Marked before the database is created, so that every database has a mark even if the process
     // is killed in between.
-    mark_as_own(&start.storage, &saved, definition.is_confined(), report);
+    mark_as_own(&start.storage, &saved, is_confined(&definition), report);
     let mut created = vacant.create(&env, &saved)?;
     share(&mut created.store, start.group.as_ref(), durability);
     let stepper = Stepper::new(Arc::new(definition.team), env);

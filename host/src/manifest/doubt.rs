@@ -22,109 +22,115 @@ const METHODS: [&str; 12] = [
     "REPORT", "SEARCH",
 ];
 
-impl Definition {
-    /// Returns the warnings about the team, one line each.
-    pub fn doubts(&self) -> Vec<String> {
-        let team = &self.team;
-        let waiting = team.joins.iter().filter(|join| join.mode == Mode::All);
-        let doubts = waiting.flat_map(|join| {
-            let unfed = join.from.iter().filter(|source| !is_fed(team, join, **source));
-            unfed.map(|source| {
-                let (id, name) = (&join.id, &team.role(*source).name);
-                format!(
-                    "the join `{id}` waits for `{name}`, and no route of `{name}` leads there: it fires only when \
-                     actions of `{name}` name it as a recipient"
-                )
-            })
-        });
-        let doubts = doubts.chain(mistyped(team)).chain(self.unreachable());
-        doubts
-            .chain(self.plugins.keys().flat_map(|slot| self.ungiven(*slot)))
-            .collect()
-    }
-
-    /// Returns a warning if no role handles the idea. Teams that receive messages from outside may
-    /// need no role for it.
-    pub fn unheard(&self) -> Option<String> {
-        let idea = Word::of(IDEA_LABEL);
-        // A misspelt label is reported by `mistyped`.
-        let is_idea = |label: &String| {
-            let label = Word::of(label);
-            label.small == idea.small || label.is_slip_for(&idea)
-        };
-        let hears = self
-            .team
-            .roles
-            .iter()
-            .flat_map(|role| &role.watch)
-            .any(is_idea);
-        (!hears && self.external.is_none()).then(|| {
+/// Returns the warnings about the team, one line each.
+pub fn doubts(definition: &Definition) -> Vec<String> {
+    let team = &definition.team;
+    let waiting = team.joins.iter().filter(|join| join.mode == Mode::All);
+    let doubts = waiting.flat_map(|join| {
+        let unfed = join.from.iter().filter(|source| !is_fed(team, join, **source));
+        unfed.map(|source| {
+            let (id, name) = (&join.id, &team.role(*source).name);
             format!(
-                "no role watches `{IDEA_LABEL}`, so nobody takes up the idea: nothing runs before a message of another \
-                 label is sent (`strata-host send`)"
+                "the join `{id}` waits for `{name}`, and no route of `{name}` leads there: it fires only when \
+                 actions of `{name}` name it as a recipient"
             )
         })
-    }
+    });
+    let doubts = doubts.chain(mistyped(team)).chain(unreachable(definition));
+    doubts
+        .chain(
+            definition
+                .plugins
+                .keys()
+                .flat_map(|slot| ungiven(definition, *slot)),
+        )
+        .collect()
+}
 
-    /// Returns a warning if the program of `[env.external]` cannot be started.
-    fn unreachable(&self) -> Option<String> {
-        let (program, place) = (
-            self.external.as_ref()?.missing()?,
-            self.place_of_external()?,
-        );
-        let program = program.display();
+/// Returns a warning if no role handles the idea. Teams that receive messages from outside may
+/// need no role for it.
+pub fn unheard(definition: &Definition) -> Option<String> {
+    let idea = Word::of(IDEA_LABEL);
+    // A misspelt label is reported by `mistyped`.
+    let is_idea = |label: &String| {
+        let label = Word::of(label);
+        label.small == idea.small || label.is_slip_for(&idea)
+    };
+    let hears = definition
+        .team
+        .roles
+        .iter()
+        .flat_map(|role| &role.watch)
+        .any(is_idea);
+    (!hears && definition.external.is_none()).then(|| {
+        format!(
+            "no role watches `{IDEA_LABEL}`, so nobody takes up the idea: nothing runs before a message of another \
+             label is sent (`strata-host send`)"
+        )
+    })
+}
+
+/// Returns a warning if the program of `[env.external]` cannot be started.
+fn unreachable(definition: &Definition) -> Option<String> {
+    let (program, place) = (
+        definition.external.as_ref()?.missing()?,
+        definition.place_of_external()?,
+    );
+    let program = program.display();
+    Some(format!(
+        "`[env.external]` starts `{program}`, and there is no such program that may be run ({place})"
+    ))
+}
+
+/// Returns warnings about grants and limits of an action that cannot work as written.
+fn ungiven(definition: &Definition, slot: Slot) -> Vec<String> {
+    let (plugin, name) = (&definition.plugins[&slot], definition.team.slot_name(slot));
+    let mut doubts = Vec::new();
+    if plugin.grants.llm.is_some() && definition.llm.is_none() {
+        doubts.push(format!(
+            "`{name}` may ask models, and the team has none; add `[llm] provider = …`"
+        ));
+    }
+    if let Some(grant) = &plugin.grants.llm
+        && let Some(default) = grant.default.as_ref().filter(|default| !grant.has(default))
+    {
+        let models = grant.models.join(", ");
+        doubts.push(format!(
+            "`{name}` may ask the models {models}, and not `{default}` of `[llm]`: requests that name no model are denied"
+        ));
+    }
+    if plugin.limits.memory_bytes < PAGE {
+        let memory = plugin.limits.memory_bytes;
+        doubts.push(format!(
+            "`{name}` has a memory of only {memory} bytes; did you mean a unit, such as `{memory}MiB`?"
+        ));
+    }
+    let methods = plugin.grants.http.iter().flat_map(|grant| &grant.methods);
+    let unknown = methods.filter(|method| !METHODS.contains(&method.as_str()));
+    doubts.extend(unknown.filter_map(|method| {
+        let meant = closest(method, METHODS)?;
         Some(format!(
-            "`[env.external]` starts `{program}`, and there is no such program that may be run ({place})"
+            "`{name}` may call servers by `{method}`, which few know; did you mean `{meant}`?"
         ))
-    }
-
-    /// Returns warnings about grants and limits of an action that cannot work as written.
-    fn ungiven(&self, slot: Slot) -> Vec<String> {
-        let (plugin, name) = (&self.plugins[&slot], self.team.slot_name(slot));
-        let mut doubts = Vec::new();
-        if plugin.grants.llm.is_some() && self.llm.is_none() {
-            doubts.push(format!(
-                "`{name}` may ask models, and the team has none; add `[llm] provider = …`"
-            ));
-        }
-        if let Some(grant) = &plugin.grants.llm
-            && let Some(default) = grant.default.as_ref().filter(|default| !grant.has(default))
-        {
-            let models = grant.models.join(", ");
-            doubts.push(format!(
-                "`{name}` may ask the models {models}, and not `{default}` of `[llm]`: requests that name no model are denied"
-            ));
-        }
-        if plugin.limits.memory_bytes < PAGE {
-            let memory = plugin.limits.memory_bytes;
-            doubts.push(format!(
-                "`{name}` has a memory of only {memory} bytes; did you mean a unit, such as `{memory}MiB`?"
-            ));
-        }
-        let methods = plugin.grants.http.iter().flat_map(|grant| &grant.methods);
-        let unknown = methods.filter(|method| !METHODS.contains(&method.as_str()));
-        doubts.extend(unknown.filter_map(|method| {
-            let meant = closest(method, METHODS)?;
-            Some(format!(
-                "`{name}` may call servers by `{method}`, which few know; did you mean `{meant}`?"
-            ))
-        }));
-        // A directory that some action may write is created when it is missing.
-        let is_made = |host: &Path| {
-            let mut dirs = self.plugins.values().flat_map(|plugin| &plugin.grants.dirs);
-            dirs.any(|dir| dir.access == Access::Write && host.starts_with(&dir.host))
-        };
-        let missing = plugin
-            .grants
-            .dirs
-            .iter()
-            .filter(|dir| !dir.host.exists() && !is_made(&dir.host));
-        doubts.extend(missing.map(|dir| {
-            let (guest, host) = (&dir.guest, tidy(&dir.host));
-            format!("`{name}` may read `{guest}`, and `{host}` is not there")
-        }));
-        doubts
-    }
+    }));
+    // A directory that some action may write is created when it is missing.
+    let is_made = |host: &Path| {
+        let mut dirs = definition
+            .plugins
+            .values()
+            .flat_map(|plugin| &plugin.grants.dirs);
+        dirs.any(|dir| dir.access == Access::Write && host.starts_with(&dir.host))
+    };
+    let missing = plugin
+        .grants
+        .dirs
+        .iter()
+        .filter(|dir| !dir.host.exists() && !is_made(&dir.host));
+    doubts.extend(missing.map(|dir| {
+        let (guest, host) = (&dir.guest, tidy(&dir.host));
+        format!("`{name}` may read `{guest}`, and `{host}` is not there")
+    }));
+    doubts
 }
 
 /// Returns warnings about watched labels that no action has but that are similar to the name of an

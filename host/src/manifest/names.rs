@@ -9,7 +9,6 @@ use strata_core::message::{IDEA_LABEL, TO_ALL, TO_SELF};
 use strata_core::text::unfit_for_name;
 use toml::de::DeTable;
 
-use super::Definition;
 use super::authored::Authored;
 use super::diagnostic::Problems;
 use super::table::At;
@@ -18,13 +17,11 @@ use crate::suggest::suggest;
 /// The longest name, in characters. Longer ones would not fit on a screen.
 pub(super) const MAX_NAME_CHARS: usize = 200;
 
-impl Definition {
-    /// Returns the team's name from the text of a team file, whether or not the rest is valid.
-    pub fn team_name(text: &str) -> Option<String> {
-        let (document, _) = DeTable::parse_recoverable(text);
-        let team = document.get_ref().get("team")?.get_ref().as_table()?;
-        Some(team.get("name")?.get_ref().as_str()?.to_owned())
-    }
+/// Returns the team's name from the text of a team file, whether or not the rest is valid.
+pub(crate) fn team_name(text: &str) -> Option<String> {
+    let (document, _) = DeTable::parse_recoverable(text);
+    let team = document.get_ref().get("team")?.get_ref().as_table()?;
+    Some(team.get("name")?.get_ref().as_str()?.to_owned())
 }
 
 /// What a name refers to.

@@ -146,97 +146,100 @@ impl fmt::Display for OutwardUse {
     }
 }
 
-impl Definition {
-    /// Returns whether the file names nothing that could be outside of a storage directory, even
-    /// before the operators' policies were applied.
-    pub fn is_confined(&self) -> bool {
-        let has_model = self.llm.is_some() || self.cuts.iter().any(|cut| cut.slot.is_none());
-        let grants = self.places.values().any(|place| place.allow.is_some());
-        let builds = self
-            .plugins
-            .values()
-            .any(|plugin| plugin.component.is_dir());
-        self.external.is_none() && self.files.is_empty() && !has_model && !grants && !builds
-    }
+/// Returns whether the file names nothing that could be outside of a storage directory, even
+/// before the operators' policies were applied.
+pub fn is_confined(definition: &Definition) -> bool {
+    let has_model =
+        definition.llm.is_some() || definition.cuts.iter().any(|cut| cut.slot.is_none());
+    let grants = definition
+        .places
+        .values()
+        .any(|place| place.allow.is_some());
+    let builds = definition
+        .plugins
+        .values()
+        .any(|plugin| plugin.component.is_dir());
+    definition.external.is_none() && definition.files.is_empty() && !has_model && !grants && !builds
+}
 
-    /// Returns the files and directories that a team file names, as far as the file can be read:
-    /// the components or their sources, schemas and scripted replies.
-    pub fn named_files(path: &Path) -> BTreeSet<PathBuf> {
-        read_source(path, "team")
-            .map(Self::named)
-            .unwrap_or_default()
-    }
+/// Returns the files and directories that a team file names, as far as the file can be read:
+/// the components or their sources, schemas and scripted replies.
+pub fn named_files(path: &Path) -> BTreeSet<PathBuf> {
+    read_source(path, "team").map(named).unwrap_or_default()
+}
 
-    /// Returns the files and directories that the text of a team file names, as far as it can be
-    /// read.
-    pub fn files_named_in(text: &str, name: &str, base: &Path) -> BTreeSet<PathBuf> {
-        Self::named(Source::new(
-            text.to_owned(),
-            name.to_owned(),
-            base.to_owned(),
-        ))
-    }
+/// Returns the files and directories that the text of a team file names, as far as it can be
+/// read.
+pub fn files_named_in(text: &str, name: &str, base: &Path) -> BTreeSet<PathBuf> {
+    named(Source::new(
+        text.to_owned(),
+        name.to_owned(),
+        base.to_owned(),
+    ))
+}
 
-    fn named(source: Source) -> BTreeSet<PathBuf> {
-        let source = Arc::new(source);
-        // The named files are not read, because the text may come from someone who is not trusted.
-        let problems = Problems::with(Arc::clone(&source), Beside::Left);
-        if let Ok(document) = document(&source) {
-            authored::read(Table::root(document.get_ref(), &problems));
-        }
-        problems.files()
+fn named(source: Source) -> BTreeSet<PathBuf> {
+    let source = Arc::new(source);
+    // The named files are not read, because the text may come from someone who is not trusted.
+    let problems = Problems::with(Arc::clone(&source), Beside::Left);
+    if let Ok(document) = document(&source) {
+        authored::read(Table::root(document.get_ref(), &problems));
     }
+    problems.files()
+}
 
-    /// Returns everything outside of `storage` that running the team would use. Components that the command line gives
-    /// are left out: the operator has named them.
-    pub fn outward_uses(&self, storage: &Path) -> Vec<OutwardUse> {
-        let storage = storage.canonicalize().ok();
-        // A path that does not exist yet cannot be resolved, so it counts as outside.
-        let is_inside = |path: PathBuf| {
-            storage
-                .as_ref()
-                .is_some_and(|storage| path.starts_with(storage))
-        };
-        let is_outside = |path: &Path| !path.canonicalize().is_ok_and(is_inside);
-        let mut uses = Vec::new();
-        match &self.external {
-            Some(External::Stdio { command, .. }) => uses.push(OutwardUse::Start {
-                command: command.clone(),
-            }),
-            Some(External::Http { url }) => uses.push(OutwardUse::Post {
-                url: url.to_string(),
-            }),
-            None => {}
-        }
-        if let Some(Provider::OpenAi(Endpoint {
-            base_url,
-            api_key_env,
-            ..
-        })) = self.llm.as_ref().map(|llm| &llm.provider)
+/// Returns everything outside of `storage` that running the team would use. Components that the
+/// command line gives are left out: the operator has named them.
+pub fn outward_uses(definition: &Definition, storage: &Path) -> Vec<OutwardUse> {
+    let storage = storage.canonicalize().ok();
+    // A path that does not exist yet cannot be resolved, so it counts as outside.
+    let is_inside = |path: PathBuf| {
+        storage
+            .as_ref()
+            .is_some_and(|storage| path.starts_with(storage))
+    };
+    let is_outside = |path: &Path| !path.canonicalize().is_ok_and(is_inside);
+    let mut uses = Vec::new();
+    match &definition.external {
+        Some(External::Stdio { command, .. }) => uses.push(OutwardUse::Start {
+            command: command.clone(),
+        }),
+        Some(External::Http { url }) => uses.push(OutwardUse::Post {
+            url: url.to_string(),
+        }),
+        None => {}
+    }
+    if let Some(Provider::OpenAi(Endpoint {
+        base_url,
+        api_key_env,
+        ..
+    })) = definition.llm.as_ref().map(|llm| &llm.provider)
+    {
+        uses.push(OutwardUse::Model {
+            base_url: base_url.clone(),
+            key: api_key_env.clone(),
+        });
+    }
+    for (slot, plugin) in &definition.plugins {
+        let action = definition.team.slot_name(*slot);
+        if plugin.component.is_dir()
+            && !definition
+                .given
+                .get(slot)
+                .is_some_and(Given::is_of_this_call)
         {
-            uses.push(OutwardUse::Model {
-                base_url: base_url.clone(),
-                key: api_key_env.clone(),
+            uses.push(OutwardUse::Build {
+                action: action.clone(),
+                dir: absolute(&plugin.component),
             });
         }
-        for (slot, plugin) in &self.plugins {
-            let action = self.team.slot_name(*slot);
-            if plugin.component.is_dir()
-                && !self.given.get(slot).is_some_and(Given::is_of_this_call)
-            {
-                uses.push(OutwardUse::Build {
-                    action: action.clone(),
-                    dir: absolute(&plugin.component),
-                });
-            }
-            granted(&action, &plugin.grants, &mut uses, &is_outside);
-        }
-        let files = self.files.iter().filter(|file| is_outside(file));
-        uses.extend(files.map(|file| OutwardUse::File {
-            file: absolute(file),
-        }));
-        uses
+        granted(&action, &plugin.grants, &mut uses, &is_outside);
     }
+    let files = definition.files.iter().filter(|file| is_outside(file));
+    uses.extend(files.map(|file| OutwardUse::File {
+        file: absolute(file),
+    }));
+    uses
 }
 
 /// Returns the files that a team file refers to apart from components: schemas and scripted

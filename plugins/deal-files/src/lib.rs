@@ -55,8 +55,8 @@ impl Action for DealFiles {
             shares: BTreeMap::new(),
         };
         for (i, worker) in workers.iter().enumerate() {
-            // The files are dealt in turn, so that neighbouring files, which are often similar, go to
-            // different workers.
+            // The files are dealt in turn, so that neighbouring files, which are often similar, go
+            // to different workers.
             let share = found.iter().skip(i).step_by(workers.len()).cloned();
             dealt.shares.insert(worker.clone(), share.collect());
         }

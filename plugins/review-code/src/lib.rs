@@ -1,4 +1,5 @@
-//! `review-code`: asks a language model to review a source file and returns its verdict and remarks.
+//! `review-code`: asks a language model to review a source file and returns its verdict and
+//! remarks.
 //!
 //! The code is in the data of the newest message, either directly as `code`, or in the file at
 //! `path`.

@@ -154,9 +154,9 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         fs::create_dir(dir.path().join("src")).expect("a directory");
         fs::write(dir.path().join("package.json"), package).expect("a manifest");
-        files
-            .iter()
-            .for_each(|file| fs::write(dir.path().join(file), "").expect("a source"));
+        for file in files {
+            fs::write(dir.path().join(file), "").expect("a source");
+        }
         Package::read(dir.path()).map_err(|error| error.to_string())
     }
 

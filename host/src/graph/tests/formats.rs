@@ -43,31 +43,32 @@ fn written(graph: &Graph, format: Format) -> String {
 
 /// Returns a graph with one node for each text, of all kinds, each with edges to the next two.
 fn graph_of(texts: &[String]) -> Graph {
-    let node = |(i, text): (usize, &String)| Node {
-        kind: KINDS[i % KINDS.len()],
-        name: format!("{text}{i}"),
-        note: text.clone(),
-        actions: vec![text.clone()],
-    };
-    let edge = |(i, text): (usize, &String), step: usize| Edge {
-        from: NodeId(i),
-        to: NodeId((i + step) % texts.len()),
-        kind: [
-            EdgeKind::Always,
-            EdgeKind::Conditional,
-            EdgeKind::Tie,
-            EdgeKind::Chosen,
-        ][i % 4],
-        label: vec![text.clone(), text.clone()],
-    };
-    let edges = texts
-        .iter()
-        .enumerate()
-        .flat_map(|it| [edge(it, 0), edge(it, 1), edge(it, 2)]);
+    let (mut nodes, mut edges) = (Vec::new(), Vec::new());
+    for (i, text) in texts.iter().enumerate() {
+        nodes.push(Node {
+            kind: KINDS[i % KINDS.len()],
+            name: format!("{text}{i}"),
+            note: text.clone(),
+            actions: vec![text.clone()],
+        });
+        for step in 0..3 {
+            edges.push(Edge {
+                from: NodeId(i),
+                to: NodeId((i + step) % texts.len()),
+                kind: [
+                    EdgeKind::Always,
+                    EdgeKind::Conditional,
+                    EdgeKind::Tie,
+                    EdgeKind::Chosen,
+                ][i % 4],
+                label: vec![text.clone(), text.clone()],
+            });
+        }
+    }
     Graph {
         title: texts.concat(),
-        nodes: texts.iter().enumerate().map(node).collect(),
-        edges: edges.collect(),
+        nodes,
+        edges,
     }
 }
 

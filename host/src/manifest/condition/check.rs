@@ -92,20 +92,27 @@ impl Walk {
                 let reason = format!("it makes a `{}`", object.type_name);
                 Err(Refusal::new(reason, "a condition only compares"))
             }
-            Expr::Map(map) => map.entries.iter().try_for_each(|entry| match &entry.expr {
-                EntryExpr::MapEntry(entry) => {
-                    self.visit(&entry.key)?;
-                    self.visit(&entry.value)
+            Expr::Map(map) => {
+                for entry in &map.entries {
+                    match &entry.expr {
+                        EntryExpr::MapEntry(entry) => {
+                            self.visit(&entry.key)?;
+                            self.visit(&entry.value)?;
+                        }
+                        EntryExpr::StructField(field) => self.visit(&field.value)?,
+                    }
                 }
-                EntryExpr::StructField(field) => self.visit(&field.value),
-            }),
+                Ok(())
+            }
             Expr::Call(call) => {
                 function(&call.func_name)?;
                 if call.func_name == "matches" {
                     let (text, pattern) = pattern(call.args.last())?;
                     self.patterns.insert(text, pattern);
                 }
-                call.target.iter().try_for_each(|t| self.visit(t))?;
+                if let Some(target) = &call.target {
+                    self.visit(target)?;
+                }
                 self.visit_all(&call.args)
             }
             Expr::Comprehension(list) => {

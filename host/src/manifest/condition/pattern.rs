@@ -83,7 +83,8 @@ impl Matching {
         self.budget - self.left.load(Ordering::Relaxed)
     }
 
-    /// Returns whether the pattern occurs in the text. Fails if the budget does not suffice to find out.
+    /// Returns whether the pattern occurs in the text. Fails if the budget does not suffice to find
+    /// out.
     pub(super) fn matches(&self, text: &str, pattern: &str) -> Result<bool, ExecutionError> {
         let fail = |why: &str| ExecutionError::function_error("matches", why);
         let Some(compiled) = self.patterns.get(pattern) else {
