@@ -51,7 +51,7 @@ pub enum BuildError {
         dir: PathBuf,
     },
     /// The directory contains no file that determines the language.
-    #[error("building `{}`: no source of an action was found; looked for {}", dir.display(), looked_for())]
+    #[error("building `{}`: no source of an action was found; looked for {}", dir.display(), list_markers())]
     UnknownLanguage {
         /// The directory.
         dir: PathBuf,
@@ -221,7 +221,7 @@ pub fn files_elsewhere(dir: &Path) -> Vec<PathBuf> {
     }
 }
 
-fn looked_for() -> String {
+fn list_markers() -> String {
     let one = |language: &Language| {
         let markers: Vec<String> = language
             .markers

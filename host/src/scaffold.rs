@@ -17,7 +17,7 @@ use thiserror::Error;
 pub use templates::{LANGUAGES, Language};
 
 /// The directory of the action in a new team. The team's template refers to it.
-const ACTION_OF_TEAM: &str = "respond";
+const TEAM_ACTION_DIR: &str = "respond";
 /// The longest name, in characters. It is valid for packages of all languages.
 const NAME_CHARS: usize = 64;
 /// Words of the languages and their tools that cannot be the name of a package or a module.
@@ -141,9 +141,10 @@ pub fn action(parent: &Path, name: &str, language: &Language) -> Result<PathBuf,
 pub fn team(parent: &Path, name: &str, language: &Language) -> Result<PathBuf, ScaffoldError> {
     make(parent, name, |name| {
         let mut files = filled_in(templates::TEAM, name);
-        let of_action = action_files(ACTION_OF_TEAM, language).into_iter();
-        files
-            .extend(of_action.map(|(path, content)| (format!("{ACTION_OF_TEAM}/{path}"), content)));
+        let of_action = action_files(TEAM_ACTION_DIR, language).into_iter();
+        files.extend(
+            of_action.map(|(path, content)| (format!("{TEAM_ACTION_DIR}/{path}"), content)),
+        );
         files
     })
 }

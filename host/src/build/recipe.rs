@@ -14,7 +14,7 @@ use std::path::Path;
 
 const RECIPE: &str = "build.sh";
 /// The variable with the path to which the script writes its result.
-const OUT: &str = "STRATA_OUT";
+const OUTPUT_VARIABLE: &str = "STRATA_OUT";
 /// The variable with the directory of the WIT interfaces.
 const INTERFACES: &str = "STRATA_WIT";
 
@@ -43,7 +43,7 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
     command
         .arg(RECIPE)
         .current_dir(dir)
-        .env(OUT, &out)
+        .env(OUTPUT_VARIABLE, &out)
         .env(INTERFACES, WIT.unpack()?);
     let no_shell = |source| BuildError::Program {
         program: "sh",
@@ -63,7 +63,7 @@ pub fn build(dir: &Path, report: &mut dyn FnMut(&str)) -> Result<Built, BuildErr
     }
     let made = fs::read(&out).map_err(|_| {
         refused(format!(
-            "`{RECIPE}` wrote nothing to `${OUT}`, where it is to put the module or component"
+            "`{RECIPE}` wrote nothing to `${OUTPUT_VARIABLE}`, where it is to put the module or component"
         ))
     })?;
     if component::exports(&made).is_empty() {

@@ -46,7 +46,8 @@ const BYTES_PER_COST: u64 = 4;
 const STACK_BYTES: usize = 64 << 20;
 
 /// The end of each message that says that the budget is exhausted.
-const BESIDE: &str = "which takes too long beside what its sender has published in this step";
+const BUDGET_EXHAUSTED: &str =
+    "which takes too long beside what its sender has published in this step";
 
 /// The variables of a condition: the parts of a message that it can read.
 const VARIABLES: [&str; 5] = ["content", "data", "cause_by", "sent_from", "meta_info"];
@@ -171,7 +172,9 @@ fn read(parts: &Parts, message: &Message, budget: &mut WorkBudget) -> Result<Sub
         .saturating_mul(bytes as u64)
         .saturating_add(TABLE_COST.saturating_mul(tables as u64));
     let too_much = || {
-        format!("it reads {bytes} bytes of `data` and `meta_info`, with {tables} tables, {BESIDE}")
+        format!(
+            "it reads {bytes} bytes of `data` and `meta_info`, with {tables} tables, {BUDGET_EXHAUSTED}"
+        )
     };
     budget.spend(cost).ok_or_else(too_much)?;
     let text = |name: &str, text: &String| {
@@ -212,7 +215,7 @@ fn pay(parts: &Parts, subject: &Subject, budget: &mut WorkBudget) -> Result<(), 
     let (once, each) = (bytes(&parts.named), bytes(&parts.each));
     budget
         .spend(EVALUATION_COST + once as u64 / BYTES_PER_COST)
-        .ok_or_else(|| format!("it looks at {once} bytes, {BESIDE}"))?;
+        .ok_or_else(|| format!("it looks at {once} bytes, {BUDGET_EXHAUSTED}"))?;
     if parts.looped == 0 {
         return Ok(());
     }
@@ -220,13 +223,13 @@ fn pay(parts: &Parts, subject: &Subject, budget: &mut WorkBudget) -> Result<(), 
     let steps = (items as u64)
         .saturating_mul(looped as u64)
         .saturating_mul(STEP_COST);
-    budget
-        .spend(steps)
-        .ok_or_else(|| format!("it may take {looped} steps for each of {items} items, {BESIDE}"))?;
+    budget.spend(steps).ok_or_else(|| {
+        format!("it may take {looped} steps for each of {items} items, {BUDGET_EXHAUSTED}")
+    })?;
     budget
         .spend((items as u64).saturating_mul(each as u64) / BYTES_PER_COST)
         .ok_or_else(|| {
-            format!("it may go through {items} items and look at {each} bytes for each, {BESIDE}")
+            format!("it may go through {items} items and look at {each} bytes for each, {BUDGET_EXHAUSTED}")
         })
 }
 

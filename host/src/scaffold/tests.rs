@@ -70,8 +70,8 @@ fn a_team_holds_the_action_that_it_names() {
         let dir = team(parent.path(), "press", language).expect("it is made");
         let text = fs::read_to_string(dir.join("team.toml")).expect("a team file");
         assert!(text.contains("name = \"press\""));
-        assert!(text.contains(&format!("component = \"{ACTION_OF_TEAM}\"")));
-        assert!(dir.join(ACTION_OF_TEAM).is_dir());
+        assert!(text.contains(&format!("component = \"{TEAM_ACTION_DIR}\"")));
+        assert!(dir.join(TEAM_ACTION_DIR).is_dir());
         assert!(dir.join("replies.toml").is_file());
     }
 }

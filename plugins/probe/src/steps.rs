@@ -53,19 +53,19 @@ pub enum Deed {
     Set {
         set: String,
         value: Value,
-        #[serde(default = "role")]
+        #[serde(default = "default_scope")]
         scope: String,
     },
     /// Reads a value.
     Get {
         get: String,
-        #[serde(default = "role")]
+        #[serde(default = "default_scope")]
         scope: String,
     },
     /// Removes a value.
     Delete {
         delete: String,
-        #[serde(default = "role")]
+        #[serde(default = "default_scope")]
         scope: String,
     },
     /// Asks the team's model.
@@ -96,7 +96,7 @@ pub enum Deed {
     /// Makes a web request.
     Http {
         http: String,
-        #[serde(default = "get")]
+        #[serde(default = "default_method")]
         method: String,
         body: Option<String>,
         /// The idempotency key of the request.
@@ -110,7 +110,7 @@ pub enum Deed {
         schema: Option<Value>,
         #[serde(default)]
         choices: Vec<String>,
-        #[serde(default, deserialize_with = "some_duration")]
+        #[serde(default, deserialize_with = "optional_duration")]
         expires: Option<Duration>,
         default: Option<Value>,
     },
@@ -172,11 +172,11 @@ impl<'de> Deserialize<'de> for Step {
     }
 }
 
-fn get() -> String {
+fn default_method() -> String {
     "GET".to_owned()
 }
 
-fn role() -> String {
+fn default_scope() -> String {
     "role".to_owned()
 }
 
@@ -185,7 +185,9 @@ fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::E
     parse_duration(&text).ok_or_else(|| D::Error::custom(format!("`{text}` is no duration")))
 }
 
-fn some_duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+fn optional_duration<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Duration>, D::Error> {
     duration(deserializer).map(Some)
 }
 

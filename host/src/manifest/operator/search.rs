@@ -11,7 +11,7 @@ const OF_MACHINE: &str = "/etc/strata-host/policy.toml";
 /// The policy of one user, relative to the user's configuration directory.
 const OF_USER: &str = "strata-host/policy.toml";
 /// The environment variable that names another policy.
-const VARIABLE: &str = "STRATA_POLICY";
+const POLICY_VARIABLE: &str = "STRATA_POLICY";
 
 /// Reads all policies that are in force: the machine's, the user's, the one named by
 /// `$STRATA_POLICY`, and one that the caller names. All of them apply, so none can relax another.
@@ -25,7 +25,7 @@ pub fn in_force(named: Option<&Path>) -> Result<Vec<Operator>, Diagnostics> {
     let by_variable = of_variable().into_iter().map(|file| {
         // The path is not on the command line, so the message tells where it comes from.
         Operator::read(&file)
-            .map_err(|problems| problems.remark(&format!("`${VARIABLE}` names this policy")))
+            .map_err(|problems| problems.remark(&format!("`${POLICY_VARIABLE}` names this policy")))
     });
     let usual = usual();
     let usual = usual.iter().map(|file| Operator::read(file));
@@ -45,7 +45,7 @@ pub fn files(named: Option<&Path>) -> Vec<PathBuf> {
 }
 
 fn of_variable() -> Option<PathBuf> {
-    std::env::var_os(VARIABLE)
+    std::env::var_os(POLICY_VARIABLE)
         .filter(|value| !value.is_empty())
         .map(PathBuf::from)
 }
