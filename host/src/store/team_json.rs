@@ -1,7 +1,8 @@
-//! `team.json`: a state as one file, for people and other programs, and enough by itself to go on from.
+//! `team.json`: the state of a team as one file, for people and other programs. It is sufficient to
+//! continue the team from it.
 //!
-//! Its shape is that of MetaGPT's saved teams, whose own files are read too; everything new is under `strata`. Where
-//! the file lies is the storage directory's business.
+//! The format is that of MetaGPT's saved teams, whose files can be read, too; additional fields are
+//! under `strata`. Where the file lies is up to `directory`.
 
 mod activation;
 mod described;
@@ -21,8 +22,6 @@ mod requests;
 mod roles;
 
 #[cfg(test)]
-mod laws;
-#[cfg(test)]
 mod others;
 #[cfg(test)]
 mod tests;
@@ -41,7 +40,7 @@ pub use import::{Imported, import, import_with_warnings};
 use layout::Text;
 use lines::Line;
 
-/// One message as the file has it.
+/// Returns a message as JSON, in the format of the file.
 pub fn message(message: &Message) -> String {
     serde_json::to_string(&Text {
         message,
@@ -50,37 +49,37 @@ pub fn message(message: &Message) -> String {
     .unwrap_or_default()
 }
 
-/// The largest file that is read: some 150,000 messages, each of which it repeats where it belongs. Its values take
-/// several times as much memory.
+/// The largest file that is read, in bytes. It has room for some 150,000 messages, each of which
+/// the file repeats in several places. The parsed values take several times as much memory.
 pub const MAX_BYTES: u64 = 512 << 20;
 
-/// What the name of the file's schema starts with; its version follows.
+/// The prefix of the name of the file's schema; its version follows.
 const SCHEMA: &str = "strata.state/";
 /// The version that is written, and the newest that is read.
 const VERSION: u64 = 1;
 
-/// How a file says that roles do not hear themselves.
+/// In a file: roles do not receive their own messages.
 const WITHHELD: &str = "withheld";
 
-/// What a human role does.
+/// The name of what a human role does.
 const ANSWER: &str = "answer";
 
-/// Why a file cannot be gone on from.
+/// Why a state cannot be imported from a file.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImportError {
-    /// It is larger than what is read.
+    /// The file is too large.
     #[error("it has {bytes} bytes, at most {MAX_BYTES} are read")]
     TooLarge {
         /// Its size.
         bytes: u64,
     },
-    /// It is not JSON, or holds more than is read.
+    /// The file is not JSON, or exceeds a limit.
     #[error("it is not a JSON document that can be read: {0}")]
     Syntax(String),
-    /// It is JSON and holds no team.
+    /// The file is JSON, but contains no team.
     #[error("it holds no saved team: {0}")]
     NoTeam(&'static str),
-    /// A later program wrote it.
+    /// A later program wrote the file.
     #[error(
         "its schema `{SCHEMA}{found}` is newer than `{SCHEMA}{VERSION}`, the newest this program knows; use the newer \
          strata-host"
@@ -89,15 +88,15 @@ pub enum ImportError {
         /// The version of its schema.
         found: u64,
     },
-    /// A value is not what it has to be.
+    /// A value is invalid.
     #[error("{} {what}", named(.pointer))]
     Invalid {
         /// Where, as a JSON pointer.
         pointer: String,
-        /// What it is, and what it has to be.
+        /// What it is, and what was expected.
         what: String,
     },
-    /// It is the state of another team.
+    /// The file contains the state of another team.
     #[error("it does not fit the team: {}", .0.join("; "))]
     Misfit(
         /// The differences.
@@ -105,7 +104,7 @@ pub enum ImportError {
     ),
 }
 
-/// A place in a document, in words.
+/// Describes the value at a JSON pointer in messages.
 fn named(pointer: &str) -> String {
     if pointer.is_empty() {
         "it".into()
@@ -114,7 +113,8 @@ fn named(pointer: &str) -> String {
     }
 }
 
-/// The team file that a `team.json` carries, if it does. Fails if the file holds no saved team.
+/// Returns the team file that a `team.json` contains, if it does. Fails if the file holds no saved
+/// team.
 pub fn saved_definition(bytes: &[u8]) -> Result<Option<SavedDefinition>, ImportError> {
     let file = parse::parse_saved(bytes)?;
     let text = |name: &str| {
@@ -157,7 +157,8 @@ pub fn is_foreign(bytes: &[u8]) -> bool {
     read.is_ok_and(|file| file.strata.is_none())
 }
 
-/// A message as one line of JSON, for somebody outside of the team: as in the file, with `to` naming for whom it is.
+/// Returns a message as one line of JSON for programs outside of the team: in the format of the
+/// file, with its recipients in `to`.
 pub fn letter(message: &Message, to: &[String]) -> String {
     let line = Line::default();
     let letter = layout::Letter {
@@ -167,17 +168,17 @@ pub fn letter(message: &Message, to: &[String]) -> String {
         },
         to,
     };
-    // Texts, numbers and documents that were read as JSON: all of it can be written.
+    // Strings, numbers and documents that were parsed from JSON can always be serialised.
     serde_json::to_string(&letter).unwrap_or_default()
 }
 
-/// The message in a text that came from outside of the team, in any of the forms that messages have in files.
+/// Parses a message from outside of the team, in any of the formats that messages have in files.
 pub fn read_letter(text: &str) -> Result<Message, ImportError> {
     json::fits(text).map_err(|error| ImportError::Syntax(format!("it is {error}")))?;
     let mut document = parse::parse_letter(text)?;
     read_recipients(&mut document)?;
     let mut message = messages::parse(&Place::root(&document), &metagpt::Names::default())?;
-    // Ids are given by the environment.
+    // The environment assigns the id of the message.
     if !message.id.0.is_empty() {
         let id = Json::from(Value::from(std::mem::take(&mut message.id.0)));
         message.meta.insert("external_id".into(), id);
@@ -185,8 +186,8 @@ pub fn read_letter(text: &str) -> Result<Message, ImportError> {
     Ok(message)
 }
 
-/// What goes out says in `to` for whom it is; what comes in may, too. That one goes out again as it came is not to send
-/// it to others than it says.
+/// Renames the field `to` to `send_to`. Outbound messages name their recipients in `to`, so that
+/// inbound ones may, too: a message that is sent back as it came reaches only these recipients.
 fn read_recipients(document: &mut Value) -> Result<(), ImportError> {
     let Some(fields) = document.as_object_mut() else {
         return Ok(());
@@ -207,7 +208,9 @@ fn read_recipients(document: &mut Value) -> Result<(), ImportError> {
         .iter()
         .find(|name| fields.get(**name).is_some_and(|names| !names.is_null()));
     match said {
-        None => drop(fields.insert(messages::SEND_TO[0].into(), to)),
+        None => {
+            fields.insert(messages::SEND_TO[0].into(), to);
+        }
         Some(name) if list(&fields[*name]) == list(&to) => {}
         Some(name) => {
             let what = format!("names others than `{name}`; leave one of them out");
@@ -220,13 +223,13 @@ fn read_recipients(document: &mut Value) -> Result<(), ImportError> {
     Ok(())
 }
 
-/// Whether nothing would be left to do if the team in this file were resumed. Of what is no document, that is the
-/// error.
+/// Whether a resume of the team in this file would have nothing to do. Fails if the file cannot be
+/// parsed.
 pub fn is_finished(bytes: &[u8]) -> Result<bool, ImportError> {
     Ok(is_at_its_end(&parse::parse(bytes)?))
 }
 
-/// Whether this is the file of a team that is finished, and stands at a checkpoint.
+/// Whether this is the file of a finished team, and its state is a certain checkpoint.
 pub fn is_finished_at(bytes: &[u8], checkpoint: Option<&CheckpointId>) -> bool {
     let at = |file: &Value| {
         file.pointer("/strata/checkpoint")

@@ -1,5 +1,5 @@
-//! Open work in the file: `strata.open` and the faults that belong to it. Everything is checked against the role, so
-//! that going on from it cannot reach for an action that does not exist.
+//! Open activations in the file: `strata.open` and the faults that belong to them. Everything is
+//! checked against the role, so that the import never refers to an action that does not exist.
 
 use strata_core::activation::{Activation, Addressed, Current, Done, Outgoing, Phase, Undone};
 use strata_core::budget::{Amount, Reserved};
@@ -11,16 +11,13 @@ use strata_core::id::ActionId;
 use strata_core::json::Json;
 use strata_core::team::{React, Role, Task};
 
-use super::ImportError;
 use super::files;
 use super::messages::Messages;
 use super::names::work_name;
-use super::place::{Place, child};
+use super::place::{Place, Read, child};
 use super::requests;
 
-type Read<T> = Result<T, ImportError>;
-
-/// Reads the open work of a role.
+/// Reads the open activation of a role.
 pub(super) fn read(
     role: &Role,
     place: &Place<'_>,
@@ -89,7 +86,7 @@ pub(super) fn read(
     Ok(activation)
 }
 
-/// The open fault of a role.
+/// Reads the open fault of a role.
 fn fault(role: &Role, strata: &Place<'_>, messages: &mut Messages<'_>) -> Read<Option<Fault>> {
     let read = |place: Place<'_>| {
         place.object()?;
@@ -98,14 +95,14 @@ fn fault(role: &Role, strata: &Place<'_>, messages: &mut Messages<'_>) -> Read<O
         }
         let kind = place.word("kind", FaultKind::from_name)?;
         Ok(Some(Fault {
-            // The kind of which the least is known.
+            // The most general kind.
             kind: kind.unwrap_or(FaultKind::Error),
             hope: if place.flag("retryable")? {
                 Hope::Retryable
             } else {
                 Hope::Final
             },
-            // What a file of another program does not say, the host does not know.
+            // If the file does not say the cause, it is unknown.
             cause: place
                 .word("cause", FaultCause::from_name)?
                 .unwrap_or_default(),
@@ -160,7 +157,7 @@ fn read_done(
     })
 }
 
-/// The work with this name, if the role has such work.
+/// Parses the name of a call. Returns `None` if the role has no such call.
 pub(super) fn work(role: &Role, tasks: usize, name: &str) -> Option<Work> {
     let mut parts = name.split('/');
     let work = match parts.next()? {
@@ -202,7 +199,7 @@ fn outgoing(place: &Place<'_>, messages: &mut Messages<'_>) -> Read<Outgoing> {
 
 fn undone(role: &Role, place: &Place<'_>) -> Read<Undone> {
     place.object()?;
-    // Its task may be of a plan that was taken back, too.
+    // Its task may belong to a plan that was undone as well.
     let work = place.word("work", |name| work(role, usize::MAX, name))?;
     let work = work.ok_or_else(|| place.invalid("does not say what `work` it was"))?;
     Ok(Undone {
@@ -212,7 +209,7 @@ fn undone(role: &Role, place: &Place<'_>) -> Read<Undone> {
     })
 }
 
-/// The tries of the call at a place.
+/// Reads the attempts of the call in the field `tried`.
 fn tried(place: &Place<'_>) -> Read<Current> {
     let Some(tried) = place.get_object("tried")? else {
         return Ok(Current::default());
@@ -243,7 +240,7 @@ fn reserved(place: Place<'_>) -> Read<Reserved> {
 
 fn write(place: Place<'_>) -> Read<Write> {
     place.object()?;
-    // A value may be `null`, which elsewhere is as good as missing.
+    // The value may be `null`, although that usually means that a field is missing.
     let change = match (place.flag("delete")?, place.get("set")) {
         (true, _) => Change::Delete,
         (false, Some(value)) => Change::Set(value.json()?),
@@ -287,7 +284,7 @@ fn begun(place: Place<'_>) -> Read<Begun> {
         kind: kind(&place)?,
         request: place.get_text("request")?,
         what: place.get_text("what")?,
-        // Where nothing is said, a person had better look.
+        // If nothing is said, a person has to decide.
         again: again.unwrap_or(Again::Ask),
     };
     Ok(Begun {

@@ -1,4 +1,5 @@
-//! The team that a file of MetaGPT describes, so that its state can be shown without a team file. It is not run.
+//! The team that a file of MetaGPT describes. It is never run, but lets the state be shown without
+//! a team file.
 
 use strata_core::budget::Purses;
 use strata_core::team::{Action, OnFault, Outside, Policy, React, Retry, Role, Team, Thinker};
@@ -7,7 +8,7 @@ use super::metagpt::actions_of_entry;
 use super::place::Place;
 use super::{ImportError, parse};
 
-/// How many roles, and actions of a role, can have ids.
+/// The maximum number of roles, and of a role's actions: how many ids there are.
 const MOST: usize = u16::MAX as usize;
 
 /// Returns the team that a file of another program describes. Fails if it holds none.

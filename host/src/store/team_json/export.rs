@@ -1,4 +1,5 @@
-//! From a state to the file. The same state gives the same bytes; names and order of fields are in `layout`.
+//! Writes a state to the file. The same state always yields the same bytes. The names and the order
+//! of fields are in `layout`.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Write};
@@ -24,14 +25,14 @@ use super::place::child;
 use super::{SCHEMA, SavedDefinition, VERSION, WITHHELD, files, joins, requests};
 use crate::store::file::PIECE_BYTES;
 
-/// The text of the file.
+/// Returns the content of the file.
 pub fn export(team: &Team, env: &Environment, definition: &SavedDefinition) -> String {
     let mut text = Vec::new();
     write(team, env, definition, &mut text).expect("memory takes all");
     String::from_utf8(text).expect("JSON is UTF-8")
 }
 
-/// Writes the file piece by piece: a long run's is several times as large as its state.
+/// Writes the file in pieces, since that of a long run is several times as large as its state.
 pub fn write(
     team: &Team,
     env: &Environment,
@@ -56,12 +57,12 @@ pub fn write(
 struct Exporter<'a> {
     team: &'a Team,
     env: &'a Environment,
-    /// Fields of other programs by the pointer of the object they belong to.
+    /// Fields of other programs, by the JSON pointer of the object that they belong to.
     foreign: BTreeMap<String, More>,
     line: &'a Line,
 }
 
-/// Sorts fields of other programs by the objects they belong to.
+/// Groups fields of other programs by the objects that they belong to.
 fn group(env: &Environment) -> BTreeMap<String, More> {
     let mut groups: BTreeMap<String, More> = BTreeMap::new();
     for (pointer, value) in &env.foreign {
@@ -94,12 +95,12 @@ impl<'a> Exporter<'a> {
         }
     }
 
-    /// What may be spent, as MetaGPT has it.
+    /// Returns the budget as MetaGPT writes it.
     fn investment(&self) -> f64 {
         self.env.budget.map_or(0.0, Usd::dollars)
     }
 
-    /// Something for each role, in order.
+    /// Calls `make` for each role, in order.
     fn by_role<T>(&'a self, make: impl Fn(RoleId) -> Option<T>) -> Ordered<'a, T> {
         let named = |id| make(id).map(|made| (self.team.role(id).name.as_str(), made));
         Ordered(self.team.role_ids().filter_map(named).collect())
@@ -153,10 +154,13 @@ impl<'a> Exporter<'a> {
         let role = self.team.role(id);
         let at = child("/env/roles", &role.name);
         let mut more = self.more(&at);
-        let action = |(i, action): (usize, &'a strata_core::team::Action)| layout::Action {
-            name: &action.name,
-            more: self.more(&format!("{at}/actions/{i}")),
-        };
+        let mut actions = Vec::with_capacity(role.actions.len());
+        for (i, action) in role.actions.iter().enumerate() {
+            actions.push(layout::Action {
+                name: &action.name,
+                more: self.more(&format!("{at}/actions/{i}")),
+            });
+        }
         let (react_mode, max_react_loop) = mode(role.react);
         let state = self
             .env
@@ -180,14 +184,7 @@ impl<'a> Exporter<'a> {
                 .enumerate()
                 .map(|(i, a)| format!("{i}. {}", a.name))
                 .collect(),
-            actions: self
-                .team
-                .role(id)
-                .actions
-                .iter()
-                .enumerate()
-                .map(action)
-                .collect(),
+            actions,
             rc: layout::Context {
                 memory: self.memory(self.env.memory(id), &format!("{at}/rc/memory")),
                 state,
@@ -203,7 +200,8 @@ impl<'a> Exporter<'a> {
         }
     }
 
-    /// The index of the action that a role is at; -1 for a choice and when nothing is left to do.
+    /// Returns the index of the action that a role works on; -1 for a choice, or if nothing is left
+    /// to do.
     fn index(&self, id: RoleId, activation: &Activation) -> i64 {
         let role = self.team.role(id);
         place_of(role, activation.work(role)).0
@@ -211,12 +209,6 @@ impl<'a> Exporter<'a> {
 
     fn strata(&'a self, definition: &'a SavedDefinition) -> layout::Strata<'a> {
         let env = self.env;
-        let open = |id: RoleId| {
-            env.role(id)
-                .activation
-                .as_ref()
-                .map(|activation| self.open(activation))
-        };
         let dead = |dead: &'a strata_core::environment::DeadLetter| layout::DeadLetter {
             message: self.id(dead.message),
             to: &dead.to,
@@ -243,56 +235,57 @@ impl<'a> Exporter<'a> {
                 .faults()
                 .filter_map(|(id, activation, fault)| self.fault(id, activation, fault))
                 .collect(),
-            open: self.by_role(open),
+            open: self.by_role(|id| Some(self.open(env.role(id).activation.as_ref()?))),
             buffers: self
                 .by_role(|id| Some(env.buffer(id).map(|message| self.id(message)).collect())),
             each: self.by_role(|id| Some(self.alone(id)).filter(|ids| !ids.is_empty())),
             joins: joins::write(self.team, env),
             requests: requests::write(self.team, env),
-            state: layout::State {
-                env: env
-                    .shared
-                    .iter()
-                    .map(|(name, scope)| (name.as_str(), values(scope)))
-                    .collect(),
-                role: self.by_role(|id| {
-                    Some(&env.role(id).scope)
-                        .filter(|scope| !scope.is_empty())
-                        .map(values)
-                }),
-            },
+            state: self.scopes(),
             components: env
                 .components
                 .iter()
                 .map(|(at, digest)| (saved_name(self.team, *at), &*digest.0))
                 .collect(),
-            budget: layout::Budget {
-                total: env.spent.dollars(),
-                max: env.budget.map(Usd::dollars),
-                investment: self.investment(),
-                by: env
-                    .ledger
-                    .iter()
-                    .map(|(at, spending)| (saved_name(self.team, *at), used(spending)))
-                    .collect(),
-            },
+            budget: self.budget(),
             dead_letters: env.dead_letters.iter().map(dead).collect(),
             outbox: env.outbox.iter().map(outbound).collect(),
             files: files::write(self.team, env),
             own_messages: (env.own_messages == OwnMessages::Withheld).then_some(WITHHELD),
             shape: &env.shape,
-            definition: (!definition.text.is_empty()).then(|| layout::Definition {
-                name: &definition.name,
-                base: definition.base.to_string_lossy().into(),
-                text: &definition.text,
-                components: &definition.components,
-            }),
+            definition: (!definition.text.is_empty()).then(|| layout_definition(definition)),
             messages: self.messages(),
             more: self.more("/strata"),
         }
     }
 
-    /// The mail of a role that is handled alone.
+    fn scopes(&self) -> layout::State<'_> {
+        let mut env = BTreeMap::new();
+        for (name, scope) in &self.env.shared {
+            env.insert(name.as_str(), values(scope));
+        }
+        let role = self.by_role(|id| {
+            Some(&self.env.role(id).scope)
+                .filter(|scope| !scope.is_empty())
+                .map(values)
+        });
+        layout::State { env, role }
+    }
+
+    fn budget(&self) -> layout::Budget {
+        let mut by = BTreeMap::new();
+        for (slot, spending) in &self.env.ledger {
+            by.insert(saved_name(self.team, *slot), used(spending));
+        }
+        layout::Budget {
+            total: self.env.spent.dollars(),
+            max: self.env.budget.map(Usd::dollars),
+            investment: self.investment(),
+            by,
+        }
+    }
+
+    /// Returns the messages of a role's mailbox that are delivered one by one.
     fn alone(&self, id: RoleId) -> Vec<&str> {
         let mail = self
             .env
@@ -303,42 +296,45 @@ impl<'a> Exporter<'a> {
         mail.map(|mail| self.id(mail.message)).collect()
     }
 
-    /// All messages that something refers to, by their ids. Those of calls that were taken back are referred to by nothing.
+    /// Returns all messages that are referred to, by their ids. Nothing refers to the messages of
+    /// undone calls.
     fn messages(&self) -> ById<'_> {
         let env = self.env;
-        // Most are referred to several times, and there may be very many.
+        // A flag for each message: most are referred to several times, and there may be very many.
         let mut referred = vec![false; env.messages.len()];
         let mut refer = |id: MessageRef| referred[id.0 as usize] = true;
-        env.history.iter().copied().for_each(&mut refer);
-        env.dead_letters
-            .iter()
-            .map(|dead| dead.message)
-            .for_each(&mut refer);
-        env.joins
-            .iter()
-            .flat_map(|join| join.queues.iter().flatten().copied())
-            .for_each(&mut refer);
-        env.outbox
-            .iter()
-            .map(|outbound| outbound.message)
-            .for_each(&mut refer);
-        for id in self.team.role_ids() {
-            env.memory(id).for_each(&mut refer);
-            env.buffer(id).for_each(&mut refer);
-            env.role(id).latest.into_iter().for_each(&mut refer);
-            let done = env
-                .role(id)
-                .activation
-                .iter()
-                .flat_map(|activation| &activation.done);
-            done.flat_map(|done| done.emissions.iter().map(|outgoing| outgoing.message))
-                .for_each(&mut refer);
+        for id in &env.history {
+            refer(*id);
         }
-        let there = (0..)
-            .map(MessageRef)
-            .zip(referred)
-            .filter(|(_, referred)| *referred);
-        let mut ids: Vec<MessageRef> = there.map(|(id, _)| id).collect();
+        for dead in &env.dead_letters {
+            refer(dead.message);
+        }
+        for id in env
+            .joins
+            .iter()
+            .flat_map(|join| join.queues.iter().flatten())
+        {
+            refer(*id);
+        }
+        for outbound in &env.outbox {
+            refer(outbound.message);
+        }
+        for role in self.team.role_ids() {
+            for id in env.memory(role).chain(env.buffer(role)) {
+                refer(id);
+            }
+            if let Some(latest) = env.role(role).latest {
+                refer(latest);
+            }
+            if let Some(activation) = &env.role(role).activation {
+                for outgoing in activation.done.iter().flat_map(|done| &done.emissions) {
+                    refer(outgoing.message);
+                }
+            }
+        }
+        let referred = (0..).map(MessageRef).zip(referred);
+        let referred = referred.filter(|(_, is_referred)| *is_referred);
+        let mut ids: Vec<MessageRef> = referred.map(|(id, _)| id).collect();
         ids.sort_unstable_by_key(|id| self.id(*id));
         ById(self.texts(ids))
     }
@@ -503,6 +499,15 @@ fn host_call(call: &HostCall) -> layout::HostCall<'_> {
         tokens: call.tokens,
         outcome: call.outcome.name(),
         finish: call.finish.map(Finish::name),
+    }
+}
+
+fn layout_definition(definition: &SavedDefinition) -> layout::Definition<'_> {
+    layout::Definition {
+        name: &definition.name,
+        base: definition.base.to_string_lossy().into(),
+        text: &definition.text,
+        components: &definition.components,
     }
 }
 

@@ -1,5 +1,5 @@
-//! Files in the file: which ones actions wrote, by name and digest. Their bytes are in the database and in their
-//! places; a team that is moved as one file takes neither along.
+//! The files that actions wrote, by name and digest. Their content is in the database and in the
+//! directories of the actions; `team.json` contains neither.
 
 use serde_json::{Map, Value, json};
 
@@ -8,14 +8,11 @@ use strata_core::file::{Content, FileChange, Files, Kept, Placement};
 use strata_core::id::{Digest, RoleId};
 use strata_core::team::Team;
 
-use super::ImportError;
 use super::activation::work;
 use super::names::work_name;
-use super::place::Place;
+use super::place::{Place, Read};
 
-type Read<T> = Result<T, ImportError>;
-
-/// All that is known of files.
+/// Returns what is known of files as JSON.
 pub(super) fn write(team: &Team, env: &Environment) -> Value {
     let Files {
         kept,
@@ -40,7 +37,7 @@ pub(super) fn write(team: &Team, env: &Environment) -> Value {
     json!({ "kept": kept, "decided": decided, "pending": pending.collect::<Vec<_>>() })
 }
 
-/// What an action did.
+/// Returns the changes that an action made as JSON.
 pub(super) fn write_changes(changes: &[FileChange]) -> Vec<Value> {
     let change = |change: &FileChange| json!({ "path": change.path, "before": content(&change.before), "after": content(&change.after) });
     changes.iter().map(change).collect()
@@ -101,7 +98,7 @@ fn read_kept(team: &Team, place: &Place<'_>) -> Read<Kept> {
     })
 }
 
-/// Reads what an action did.
+/// Reads the changes that an action made.
 pub(super) fn read_changes(place: &Place<'_>) -> Read<Vec<FileChange>> {
     place.each("files", |place| {
         place.object()?;

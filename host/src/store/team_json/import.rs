@@ -1,8 +1,9 @@
-//! From the file to a state: what concerns the whole team. Roles are read in `roles`, their open work in
-//! `activation`, what other programs leave out is made up for in `metagpt`.
+//! Reads a state from the file: what concerns the whole team. Roles are read in `roles`, and their
+//! open activations in `activation`. `metagpt` fills in what MetaGPT's files leave out.
 //!
-//! The file may have been edited or written by another program. What it says is taken where it can be; what cannot be
-//! is refused with its place; nothing in it is ever executed or used as a path.
+//! The file may have been edited, or written by another program. What can be used is used;
+//! otherwise the import fails and names the location. Nothing in the file is ever executed or used
+//! as a path.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,7 @@ use strata_core::environment::lineage::Lineage;
 use strata_core::environment::scope::Scope;
 use strata_core::environment::{DeadLetter, Environment, MessageRef, OwnMessages, RoleState};
 use strata_core::event::{CallPolicy, Status};
-use strata_core::id::{CheckpointId, Digest, RoleId, RunId, Slot, hex};
+use strata_core::id::{CheckpointId, Digest, RunId, Slot, hex};
 use strata_core::json::Json;
 use strata_core::shape::Shape;
 use strata_core::team::Team;
@@ -26,7 +27,7 @@ use super::place::{Place, child};
 use super::{ImportError, SCHEMA, VERSION, WITHHELD, files, joins, metagpt, parse, roles};
 use crate::sha256::sha256;
 
-/// The fields that are understood; others are kept as they are.
+/// The fields that are understood. Others are preserved.
 const FILE: &[&str] = &["env", "investment", "idea", "strata"];
 const ENV: &[&str] = &["desc", "roles", "history"];
 const MEMORY: &[&str] = &["storage", "index", "ignore_id"];
@@ -61,20 +62,20 @@ const STRATA: &[&str] = &[
     "messages",
 ];
 
-/// The parts of the file.
+/// The main parts of the file.
 #[derive(Clone, Copy)]
 pub(super) struct File<'a> {
-    /// All of it.
+    /// The complete document.
     pub whole: Place<'a>,
-    /// The part in MetaGPT's shape.
+    /// `/env`: the part in MetaGPT's format.
     pub env: Place<'a>,
-    /// The roles in it.
+    /// `/env/roles`.
     pub roles: Place<'a>,
-    /// Our own part; a file of another program has none.
+    /// `/strata`: our own part, which files of other programs do not have.
     pub strata: Option<Place<'a>>,
 }
 
-/// Fields of other programs, by where they are written back.
+/// The values of other programs' fields, by the JSON pointer where they are written back.
 pub(super) type Foreign = BTreeMap<String, Json>;
 
 /// A state that was read from a file.
@@ -82,16 +83,16 @@ pub(super) type Foreign = BTreeMap<String, Json>;
 pub struct Imported {
     /// The state.
     pub env: Environment,
-    /// What the operator should know about the file, one sentence each.
+    /// Warnings about the file, one sentence each.
     pub warnings: Vec<String>,
 }
 
-/// Reads the state of a team. It fits the team, or it is refused.
+/// Reads the state of a team. Fails if it does not fit the team.
 pub fn import(team: &Team, bytes: &[u8]) -> Result<Environment, ImportError> {
     import_with_warnings(team, bytes).map(|imported| imported.env)
 }
 
-/// Does the same, and returns what the operator should know about the file.
+/// The same, but also returns warnings about the file.
 pub fn import_with_warnings(team: &Team, bytes: &[u8]) -> Result<Imported, ImportError> {
     let document = parse::parse_saved(bytes)?;
     let whole = Place::root(&document);
@@ -110,13 +111,13 @@ pub fn import_with_warnings(team: &Team, bytes: &[u8]) -> Result<Imported, Impor
         strata,
     };
     let named = roles::find(team, &file)?;
-    // Our own files call everything as the team does.
+    // Files of this program use the names of the team.
     let names = if file.strata.is_some() {
         Names::default()
     } else {
         Names::of(team, &named)?
     };
-    roles::check_shape(team, &file, (&named, &names))?;
+    roles::check_shape(team, &file, &named, &names)?;
     let places: Vec<&Place<'_>> = team
         .roles
         .iter()
@@ -136,7 +137,7 @@ pub fn import_with_warnings(team: &Team, bytes: &[u8]) -> Result<Imported, Impor
     if env.run.0.is_empty() {
         env.run = made_up(bytes);
     }
-    let warnings = contents(team, &file, (&places, names), &mut env)?;
+    let warnings = contents(team, &file, &places, names, &mut env)?;
     unknown(team, &file, &places, &mut env.foreign)?;
     Ok(Imported { env, warnings })
 }
@@ -158,7 +159,7 @@ fn check_version(strata: Option<&Place<'_>>) -> Result<(), ImportError> {
     }
 }
 
-/// What our own part says about the run.
+/// Reads what our own part says about the run.
 fn header(
     team: &Team,
     whole: &Place<'_>,
@@ -209,26 +210,36 @@ fn header(
     };
     env.calls = strata.word("calls", policy)?.unwrap_or_default();
     if let Some(budget) = strata.get_object("budget")? {
-        env.spent = budget.dollars("total")?.unwrap_or_default();
-        env.budget = budget.dollars("max")?;
-        // It stands there twice: where somebody has changed the one that MetaGPT has, that is what is meant.
-        let (meant, written) = (whole.dollars("investment")?, budget.dollars("investment")?);
-        if written.is_some() && meant.is_some() && meant != written {
-            env.budget = meant.filter(|max| max.0 > 0);
-        }
-        if let Some(by) = budget.get_object("by")? {
-            for slot in slots(team) {
-                if let Some(place) = by.get_object(&saved_name(team, slot))? {
-                    env.ledger.insert(slot, spending(&place)?);
-                }
-            }
-        }
+        read_budget(team, whole, &budget, env)?;
     }
     if let Some(components) = strata.get_object("components")? {
         for slot in slots(team) {
             let name = saved_name(team, slot);
             if let Some(digest) = components.get(&name) {
                 env.components.insert(slot, Digest::from(digest.text()?));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn read_budget(
+    team: &Team,
+    whole: &Place<'_>,
+    budget: &Place<'_>,
+    env: &mut Environment,
+) -> Result<(), ImportError> {
+    env.spent = budget.dollars("total")?.unwrap_or_default();
+    env.budget = budget.dollars("max")?;
+    // The limit is in the file twice. If somebody has changed MetaGPT's copy, that change counts.
+    let (meant, written) = (whole.dollars("investment")?, budget.dollars("investment")?);
+    if written.is_some() && meant.is_some() && meant != written {
+        env.budget = meant.filter(|max| max.0 > 0);
+    }
+    if let Some(by) = budget.get_object("by")? {
+        for slot in slots(team) {
+            if let Some(place) = by.get_object(&saved_name(team, slot))? {
+                env.ledger.insert(slot, spending(&place)?);
             }
         }
     }
@@ -247,16 +258,16 @@ fn spending(place: &Place<'_>) -> Result<Spending, ImportError> {
     })
 }
 
-/// A name for a run that has none, the same each time the file is read.
+/// Returns an id for a run that has none. It is the same each time the file is read.
 fn made_up(bytes: &[u8]) -> RunId {
-    /// So many digits of a hash tell the runs of one operator apart.
+    /// The number of digits of a hash that suffices to distinguish the runs of one operator.
     const DIGITS: usize = 16;
     format!("imported-{}", &hex(&sha256(bytes))[..DIGITS])
         .as_str()
         .into()
 }
 
-/// What a file of another program says about the run.
+/// Reads what a file of another program says about the run.
 fn foreign_header(file: &File<'_>, env: &mut Environment) -> Result<(), ImportError> {
     env.idea = file.whole.get_text("idea")?;
     env.budget = file.whole.dollars("investment")?.filter(|max| max.0 > 0);
@@ -265,7 +276,7 @@ fn foreign_header(file: &File<'_>, env: &mut Environment) -> Result<(), ImportEr
     Ok(())
 }
 
-/// All places of a team where components can be.
+/// Returns all slots of a team that can hold components.
 fn slots(team: &Team) -> impl Iterator<Item = Slot> {
     use strata_core::id::{ActionId, Part};
     team.role_ids().flat_map(|role| {
@@ -276,11 +287,12 @@ fn slots(team: &Team) -> impl Iterator<Item = Slot> {
     })
 }
 
-/// What the team holds: messages, state, and what each role is at. Returns what the operator should know about it.
+/// Reads the messages, the scopes and the state of each role. Returns warnings about the file.
 fn contents(
     team: &Team,
     file: &File<'_>,
-    (places, names): (&[&Place<'_>], Names),
+    places: &[&Place<'_>],
+    names: Names,
     env: &mut Environment,
 ) -> Result<Vec<String>, ImportError> {
     let strata = file.strata.as_ref();
@@ -300,24 +312,29 @@ fn contents(
         ),
         None => Default::default(),
     };
-    let read = |(id, place): (RoleId, &&Place<'_>)| {
-        roles::read(team.role(id), place, strata, &mut messages)
-    };
-    let mut states: Vec<RoleState> = team
-        .role_ids()
-        .zip(places)
-        .map(read)
-        .collect::<Result<_, _>>()?;
+    let mut states: Vec<RoleState> = Vec::with_capacity(places.len());
+    for (id, place) in team.role_ids().zip(places) {
+        states.push(roles::read(team.role(id), place, strata, &mut messages)?);
+    }
     let joins = joins::read(team, strata, &mut messages)?;
     let mut step = 0;
     if strata.is_none_or(|strata| strata.get("open").is_none()) {
         step = metagpt::free_step(messages.ids());
         for ((id, place), state) in team.role_ids().zip(places).zip(&mut states) {
-            metagpt::reopen(team.role(id), place, (step, state), &mut messages)?;
+            metagpt::reopen(team.role(id), place, step, state, &mut messages)?;
         }
     }
     if strata.is_none() {
-        metagpt::deliver_unread(team, (&file.env, places), &history, &mut states, &messages);
+        metagpt::deliver_unread(
+            team,
+            metagpt::Published {
+                env: &file.env,
+                history: &history,
+            },
+            places,
+            &mut states,
+            &messages,
+        );
     }
     let warnings = messages.settle();
     env.step = env.step.max(step);
@@ -327,11 +344,13 @@ fn contents(
         .map(|strata| files::read(team, strata))
         .transpose()?
         .unwrap_or_default();
-    strata.map_or(Ok(()), |strata| scopes(team, strata, env))?;
+    if let Some(strata) = strata {
+        scopes(team, strata, env)?;
+    }
     Ok(warnings)
 }
 
-/// What was sent to names that stand for nobody.
+/// Reads the messages to names that stand for nobody.
 fn dead_letters(
     strata: &Place<'_>,
     messages: &mut Messages<'_>,
@@ -352,7 +371,8 @@ fn dead_letters(
         .keep_first(|| "/strata/dead_letters".into(), listed, key, name))
 }
 
-/// What is on its way out of the team. What is there twice goes out once, to everybody who is named.
+/// Reads the messages that are about to leave the team. If a message is listed twice, it is sent
+/// once, to all recipients.
 fn outbox(strata: &Place<'_>, messages: &mut Messages<'_>) -> Result<Vec<Outbound>, ImportError> {
     let listed = strata.each("outbox", |outbound| {
         let message = outbound
@@ -390,7 +410,7 @@ fn outbox(strata: &Place<'_>, messages: &mut Messages<'_>) -> Result<Vec<Outboun
     Ok(outbox)
 }
 
-/// The scopes of the team and of its roles.
+/// Reads the scopes of the team and of its roles.
 fn scopes(team: &Team, strata: &Place<'_>, env: &mut Environment) -> Result<(), ImportError> {
     let Some(state) = strata.get_object("state")? else {
         return Ok(());
@@ -417,7 +437,7 @@ fn scope(place: &Place<'_>) -> Result<Scope, ImportError> {
         .collect()
 }
 
-/// Keeps what is not understood.
+/// Collects the fields that are not understood.
 fn unknown(
     team: &Team,
     file: &File<'_>,
@@ -433,7 +453,7 @@ fn unknown(
         Some(history) if history.value().is_object() => {
             keep(&history, "/env/history", MEMORY, foreign)?
         }
-        // Older files have the history as a text.
+        // Older files have the history as a string.
         Some(history)
             if history
                 .value()
@@ -451,7 +471,7 @@ fn unknown(
     Ok(())
 }
 
-/// Keeps the fields of an object that are not among the known ones.
+/// Collects the fields of an object that are not known.
 pub(super) fn keep(
     place: &Place<'_>,
     pointer: &str,
@@ -464,7 +484,7 @@ pub(super) fn keep(
     Ok(())
 }
 
-/// What our own part says about the shape of the team.
+/// Returns the shape of the team that our own part contains.
 pub(super) fn saved_shape(file: &File<'_>) -> Result<Option<Shape>, ImportError> {
     let Some(shape) = file
         .strata

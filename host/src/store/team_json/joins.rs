@@ -1,23 +1,25 @@
-//! Joins in the file: `strata.joins`, what waits in each by its sources. It may have been edited, e.g. to hand a join
-//! what it waits for in vain: whatever it can take it takes.
+//! Joins in the file: `strata.joins`, the messages that wait in each join, by their sources.
+//! Somebody may have edited it, for example to add a message that a join would wait for in vain.
 
 use std::collections::VecDeque;
 
 use strata_core::environment::join::JoinState;
 use strata_core::environment::{Environment, MessageRef};
-use strata_core::team::{Join, Team};
+use strata_core::team::Team;
 
 use super::ImportError;
 use super::layout::{self, Ordered};
 use super::messages::Messages;
 use super::place::Place;
 
-/// The fields that are understood; others are refused, since a slip of the pen would lose messages.
+/// The fields that are understood. Others are refused, since a misspelled field would lose
+/// messages.
 const JOIN: &[&str] = &["sources", "queue"];
 
-/// What waits in the joins, as it is written.
+/// Returns the messages that wait in the joins.
 pub(super) fn write<'a>(team: &'a Team, env: &'a Environment) -> Ordered<'a, layout::Join<'a>> {
-    let join = |(join, state): (&'a Join, &'a JoinState)| {
+    let mut joins = Vec::with_capacity(team.joins.len());
+    for (join, state) in team.joins.iter().zip(&env.joins) {
         let sources: Vec<&str> = join
             .from
             .iter()
@@ -36,12 +38,12 @@ pub(super) fn write<'a>(team: &'a Team, env: &'a Environment) -> Ordered<'a, lay
                 .zip(state.queues.iter().map(ids))
                 .collect(),
         );
-        (join.id.as_str(), layout::Join { sources, queue })
-    };
-    Ordered(team.joins.iter().zip(&env.joins).map(join).collect())
+        joins.push((join.id.as_str(), layout::Join { sources, queue }));
+    }
+    Ordered(joins)
 }
 
-/// Reads what waits in the joins of a team.
+/// Reads the messages that wait in the joins of a team.
 pub(super) fn read(
     team: &Team,
     strata: Option<&Place<'_>>,
@@ -60,7 +62,7 @@ pub(super) fn read(
         let Some(at) = at else {
             return Err(place.invalid("is no join of the team"));
         };
-        read_join(team, at, &place, (&mut states[at], messages))?;
+        read_join(team, at, &place, &mut states[at], messages)?;
     }
     Ok(states)
 }
@@ -69,7 +71,8 @@ fn read_join(
     team: &Team,
     at: usize,
     place: &Place<'_>,
-    (state, messages): (&mut JoinState, &mut Messages<'_>),
+    state: &mut JoinState,
+    messages: &mut Messages<'_>,
 ) -> Result<(), ImportError> {
     if let Some((_, unknown)) = place.fields()?.find(|(name, _)| !JOIN.contains(name)) {
         return Err(unknown.invalid("is nothing that a join has: it has `sources` and `queue`"));

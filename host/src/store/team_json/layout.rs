@@ -1,4 +1,5 @@
-//! The file as it is written: names and order of its fields. What goes into them is decided in `export`.
+//! The format of the file as it is written: the names and the order of its fields. `export` decides
+//! their values.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +13,10 @@ mod message;
 
 pub(super) use message::{ById, INSTRUCT, Text, Texts};
 
-/// Fields of other programs, which go back to where they were read.
+/// Fields of other programs. They are written back to where they were read.
 pub(super) type More = BTreeMap<String, Value>;
 
-/// The whole file.
+/// The complete file.
 #[derive(serde::Serialize)]
 pub(super) struct File<'a> {
     pub env: Env<'a>,
@@ -132,14 +133,14 @@ pub(super) struct Fault<'a> {
     pub retryable: bool,
 }
 
-/// What waits in a join.
+/// The messages that wait in a join.
 #[derive(serde::Serialize)]
 pub(super) struct Join<'a> {
     pub sources: Vec<&'a str>,
     pub queue: Ordered<'a, Vec<&'a str>>,
 }
 
-/// What a person is asked.
+/// An open request to a person.
 #[derive(serde::Serialize)]
 pub(super) struct Request<'a> {
     pub id: &'a str,
@@ -156,7 +157,7 @@ pub(super) struct Request<'a> {
     pub call: &'a str,
 }
 
-/// Open work.
+/// An open activation.
 #[derive(serde::Serialize)]
 pub(super) struct Open<'a> {
     pub step: u64,
@@ -171,7 +172,7 @@ pub(super) struct Open<'a> {
     pub undone: Vec<Undone<'a>>,
 }
 
-/// The tries of a call.
+/// The attempts of a call.
 #[derive(serde::Serialize)]
 pub(super) struct Tried<'a> {
     pub attempts: u32,
@@ -185,7 +186,7 @@ pub(super) struct Tried<'a> {
     pub files: Vec<Value>,
 }
 
-/// What is held back for a call.
+/// The budget that is reserved for a call.
 #[derive(serde::Serialize)]
 pub(super) struct Reserved<'a> {
     pub request: &'a str,
@@ -193,7 +194,7 @@ pub(super) struct Reserved<'a> {
     pub tokens: u64,
 }
 
-/// A call that was taken back.
+/// A call that was undone.
 #[derive(serde::Serialize)]
 pub(super) struct Undone<'a> {
     pub work: String,
@@ -201,6 +202,7 @@ pub(super) struct Undone<'a> {
     pub tried: Tried<'a>,
 }
 
+/// A call that was completed.
 #[derive(serde::Serialize)]
 pub(super) struct Done<'a> {
     pub work: String,
@@ -238,7 +240,7 @@ pub(super) struct HostCall<'a> {
     pub finish: Option<&'static str>,
 }
 
-/// A call that may have changed the world.
+/// A host call that was started and may have changed something outside.
 #[derive(serde::Serialize)]
 pub(super) struct Begun<'a> {
     pub kind: &'static str,
@@ -258,13 +260,13 @@ pub(super) struct State<'a> {
 pub(super) struct Budget {
     pub total: f64,
     pub max: Option<f64>,
-    /// What `/investment` says, to tell whether somebody has changed that.
+    /// The value of `/investment`, by which a later change of that is noticed.
     pub investment: f64,
-    /// By `ROLE/ACTION`.
+    /// The keys are `ROLE/ACTION`.
     pub by: BTreeMap<String, Spending>,
 }
 
-/// What was used up.
+/// What a component has used up.
 #[derive(serde::Serialize)]
 pub(super) struct Spending {
     pub usd: f64,
@@ -290,7 +292,7 @@ pub(super) struct Definition<'a> {
     pub components: &'a [String],
 }
 
-/// An object whose fields have the order in which they are given.
+/// An object whose fields are written in the given order.
 pub(super) struct Ordered<'a, T>(pub Vec<(&'a str, T)>);
 
 impl<T: Serialize> Serialize for Ordered<'_, T> {
@@ -299,7 +301,7 @@ impl<T: Serialize> Serialize for Ordered<'_, T> {
     }
 }
 
-/// A JSON document as a part of the file.
+/// A JSON document within the file.
 pub(super) struct Document<'a>(pub &'a Json);
 
 impl Serialize for Document<'_> {
@@ -308,7 +310,7 @@ impl Serialize for Document<'_> {
     }
 }
 
-/// A message on its way out of the team.
+/// A message that is about to leave the team.
 #[derive(serde::Serialize)]
 pub(super) struct Outbound<'a> {
     pub message: &'a str,
@@ -316,7 +318,7 @@ pub(super) struct Outbound<'a> {
     pub failed: Option<&'a str>,
 }
 
-/// A message for somebody outside.
+/// A message for programs outside of the team.
 #[derive(serde::Serialize)]
 pub(super) struct Letter<'a> {
     #[serde(flatten)]

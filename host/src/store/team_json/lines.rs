@@ -1,17 +1,18 @@
-//! How the file is laid out: indented, but for messages, which stand on a line each. The file repeats every message for
-//! each role that handled it, and most of an indented one is indentation.
+//! The formatting of the file: it is indented, except for messages, which are on one line each. The
+//! file repeats a message for each role that handled it, and most of an indented message would be
+//! indentation.
 
 use std::cell::Cell;
 use std::io::{self, Write};
 
 use serde_json::ser::{Formatter, PrettyFormatter};
 
-/// Whether what is being written stands on one line.
+/// Whether what is being written goes on one line.
 #[derive(Debug, Default)]
 pub(super) struct Line(Cell<bool>);
 
 impl Line {
-    /// Puts what is written meanwhile on one line.
+    /// Writes on one line whatever `write` serialises.
     pub(super) fn within<T>(&self, write: impl FnOnce() -> T) -> T {
         let outer = self.0.replace(true);
         let written = write();
@@ -20,7 +21,7 @@ impl Line {
     }
 }
 
-/// Lays the file out.
+/// The formatter of the file.
 pub(super) struct Lines<'a> {
     line: &'a Line,
     indented: PrettyFormatter<'static>,
@@ -34,7 +35,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Nothing where things are written on one line; otherwise how they are indented.
+    /// Returns the formatter that indents, unless everything goes on one line.
     fn indented(&mut self) -> Option<&mut PrettyFormatter<'static>> {
         if self.line.0.get() {
             None
@@ -44,7 +45,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// What stands before a value or key on a line.
+/// Writes the separator before an item or a key on one line.
 fn separate<W: Write + ?Sized>(out: &mut W, first: bool) -> io::Result<()> {
     if first { Ok(()) } else { out.write_all(b", ") }
 }

@@ -1,4 +1,4 @@
-//! Messages in the file: each is read once, however often it is written there.
+//! Reads messages from the file: each once, however often the file repeats it.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::metagpt::Names;
 use super::place::{Place, child};
 use super::repeats::Repeats;
 
-/// The names under which the parts of a message are found, the usual one first.
+/// The names of a message's fields, the usual one first.
 const ID: &[&str] = &["id"];
 const CONTENT: &[&str] = &["content"];
 const INSTRUCT: &[&str] = &["instruct_content"];
@@ -28,26 +28,26 @@ const ALL: [&[&str]; 9] = [
     ID, CONTENT, INSTRUCT, ROLE, CAUSE_BY, SENT_FROM, SEND_TO, META, ROUTE,
 ];
 
-/// The messages that were read so far.
+/// The messages that have been read so far.
 pub(super) struct Messages<'a> {
     env: &'a mut Environment,
     by_id: BTreeMap<String, MessageRef>,
     names: Names,
-    /// What the copies of a message say, where the file lists its messages once and repeats them elsewhere.
+    /// The copies of each message, if the file lists its messages once and repeats them elsewhere.
     copies: Option<BTreeMap<MessageRef, Copies>>,
-    /// The number that the next message gets which cannot have the id that it says, or says none. It only grows: a file
-    /// may have taken the first thousands of names.
+    /// The number for the id of the next message that has none, or that cannot keep its id. It only
+    /// grows, so that the search stays fast even if the file uses many such ids.
     next: usize,
-    /// The lists that have an entry more than once.
+    /// The warnings about the file.
     pub(super) repeats: Repeats,
 }
 
-/// What the copies of a listed message say.
+/// The copies of a listed message.
 #[derive(Default)]
 struct Copies {
-    /// Whether one says the same.
+    /// Whether a copy is equal to the listed message.
     agree: bool,
-    /// What those say that say something else.
+    /// A copy that differs from the listed message.
     other: Option<Message>,
 }
 
@@ -87,22 +87,22 @@ impl<'a> Messages<'a> {
         reference
     }
 
-    /// By what names the file knows roles and labels.
+    /// Returns the names of roles and labels in the file.
     pub(super) fn names(&self) -> &Names {
         &self.names
     }
 
-    /// A message that was read.
+    /// Returns a message that was read.
     pub(super) fn get(&self, id: MessageRef) -> &Message {
         self.env.message(id)
     }
 
-    /// All ids.
+    /// Returns the ids of all messages.
     pub(super) fn ids(&self) -> impl Iterator<Item = &str> {
         self.by_id.keys().map(String::as_str)
     }
 
-    /// The message that a place names or holds.
+    /// Returns the message that a value names or contains.
     pub(super) fn at(&mut self, place: &Place<'_>) -> Result<MessageRef, ImportError> {
         if let Value::String(id) = place.value() {
             let found = self.by_id.get(id).copied();
@@ -140,12 +140,12 @@ impl<'a> Messages<'a> {
         if same(self.get(known), &message) {
             return Ok(known);
         }
-        // Two messages with one id, in a file that was not ours.
+        // Two messages with one id, in a file of another program.
         message.id = self.free(&message.id.0).as_str().into();
         Ok(self.add(message))
     }
 
-    /// The messages of a field that lists them.
+    /// Reads the messages in a field that lists them.
     pub(super) fn each(
         &mut self,
         place: &Place<'_>,
@@ -154,7 +154,7 @@ impl<'a> Messages<'a> {
         place.each(name, |item| self.at(&item))
     }
 
-    /// The messages of a field that lists each once.
+    /// Reads the messages in a field that lists each of them once.
     pub(super) fn unique(
         &mut self,
         place: &Place<'_>,
@@ -164,7 +164,7 @@ impl<'a> Messages<'a> {
         Ok(self.keep_first(|| child(&place.pointer(), name), listed, |message| *message))
     }
 
-    /// The first of the entries that are about the same message.
+    /// Returns the first of the entries for each message, and warns about others.
     pub(super) fn keep_first<T>(
         &mut self,
         pointer: impl FnOnce() -> String,
@@ -176,8 +176,9 @@ impl<'a> Messages<'a> {
         self.repeats.keep_first(pointer, entries, &message, name)
     }
 
-    /// Takes what somebody has edited in one place for what is meant in all: in a copy, where another still says what is
-    /// listed, else in the list. Returns what the operator should know.
+    /// Decides which version of an edited message counts: if somebody has edited a copy, and
+    /// another copy still equals the listed message, the edited one; otherwise the listed one.
+    /// Returns the warnings about the file.
     pub(super) fn settle(self) -> Vec<String> {
         for (id, copies) in self.copies.into_iter().flatten() {
             if let (true, Some(edited)) = (copies.agree, copies.other) {
@@ -187,7 +188,7 @@ impl<'a> Messages<'a> {
         self.repeats.into_warnings()
     }
 
-    /// An id that no message has.
+    /// Returns an id that no message has.
     pub(super) fn free(&mut self, base: &str) -> String {
         self.next = self.next.max(self.by_id.len());
         loop {
@@ -204,7 +205,7 @@ impl<'a> Messages<'a> {
     }
 }
 
-/// The message that a place holds.
+/// Reads the message that a value contains.
 pub(super) fn parse(place: &Place<'_>, names: &Names) -> Result<Message, ImportError> {
     let fields = place.object()?;
     let mut meta = BTreeMap::new();
@@ -232,14 +233,15 @@ pub(super) fn parse(place: &Place<'_>, names: &Names) -> Result<Message, ImportE
         Some(name) => place.texts(name)?.unwrap_or_default(),
         None => vec![TO_ALL.into()],
     };
-    // Early versions of MetaGPT mean everybody by an empty text.
+    // Early versions of MetaGPT use an empty string for everybody.
     let send_to = if send_to == [""] {
         vec![TO_ALL.into()]
     } else {
         send_to
     };
     let role = text(ROLE)?.unwrap_or_default();
-    // Where the role says only whether a person or a model speaks, version 1.0 of MetaGPT says beside who it is.
+    // If `role` says only whether a person or a model speaks, version 1.0 of MetaGPT names the
+    // agent in the metadata.
     let agent = place
         .get("metadata")
         .and_then(|metadata| metadata.value().get("agent")?.as_str());
@@ -273,7 +275,7 @@ fn first<'b>(place: &'b Place<'b>, names: &[&'b str]) -> Option<Place<'b>> {
     first_name(place, names).and_then(|name| place.get(name))
 }
 
-/// Some programs number their messages.
+/// Reads the id of a message. Some programs use numbers.
 fn id(place: &Place<'_>) -> Result<String, ImportError> {
     match place.get("id") {
         None => Ok(String::new()),
@@ -284,7 +286,8 @@ fn id(place: &Place<'_>) -> Result<String, ImportError> {
     }
 }
 
-/// Structured content: a class with its value; else the value alone. What else it says is kept beside.
+/// Reads structured content: a class with its value, or otherwise the value alone. Other fields go
+/// into the metadata.
 fn instruct(
     place: &Place<'_>,
     meta: &mut BTreeMap<String, Json>,

@@ -1,5 +1,5 @@
-//! Files of MetaGPT's own: they say at which action a role stood and which message it was about, and leave the rest
-//! to be worked out.
+//! Files of MetaGPT: they say which action a role was at and on which message. The rest has to be
+//! inferred.
 
 mod names;
 mod plan;
@@ -25,9 +25,10 @@ use super::parse;
 use super::place::Place;
 
 pub(super) use names::{Names, actions_of_entry, names_of_entry, offset};
-pub(super) use unread::deliver as deliver_unread;
+pub(super) use unread::{Published, deliver as deliver_unread};
 
-/// A step in which no message of the file was made: ids of new messages start with their step.
+/// Returns a step in which no message of the file was created, since the ids of new messages start
+/// with their step.
 pub(super) fn free_step<'a>(ids: impl Iterator<Item = &'a str>) -> u64 {
     let step = |id: &str| {
         let mut parts = id.splitn(3, '-');
@@ -41,7 +42,7 @@ pub(super) fn free_step<'a>(ids: impl Iterator<Item = &'a str>) -> u64 {
     ids.filter_map(step).max().unwrap_or(0)
 }
 
-/// What the team has spent: MetaGPT keeps its accounts as a document in a text.
+/// Reads what the team has spent. MetaGPT saves its accounts as a JSON document in a string.
 pub(super) fn spent(file: &Place<'_>) -> Result<Option<Usd>, ImportError> {
     let context = file.get_object("context")?;
     let Some(accounts) = context
@@ -62,18 +63,19 @@ pub(super) fn spent(file: &Place<'_>) -> Result<Option<Usd>, ImportError> {
     }
 }
 
-/// Whether a role keeps what it has read.
+/// Whether a role remembers the messages it has read.
 fn remembers(entry: &Place<'_>) -> bool {
     entry
         .get("enable_memory")
         .is_none_or(|enabled| enabled.value() != &Value::Bool(false))
 }
 
-/// Gives a role back its unread mail and the work it was at.
+/// Restores the unread messages of a role, and the activation that it was at.
 pub(super) fn reopen(
     role: &Role,
     place: &Place<'_>,
-    (step, state): (u64, &mut RoleState),
+    step: u64,
+    state: &mut RoleState,
     messages: &mut Messages<'_>,
 ) -> Result<(), ImportError> {
     let Some(rc) = place.get("rc") else {
@@ -94,7 +96,8 @@ pub(super) fn reopen(
         news.extend(state.latest);
     }
     if at < 0 {
-        // A role that failed before it had chosen an action: what it was about is no longer in its memory.
+        // A role that failed before it chose an action: the messages it worked on are not in its
+        // memory.
         let memory: BTreeSet<MessageRef> = state.memory.iter().copied().collect();
         news.retain(|message| !memory.contains(message));
         if !news.is_empty() && !remembers(place) {
@@ -115,7 +118,7 @@ pub(super) fn reopen(
         }
         return Ok(());
     }
-    // What a role is at is neither new to it nor remembered.
+    // The messages of an activation are neither unread nor in the memory.
     let is_new: BTreeSet<MessageRef> = news.iter().copied().collect();
     state.mailbox.retain(|mail| !is_new.contains(&mail.message));
     state.memory.retain(|id| !is_new.contains(id));
@@ -139,7 +142,8 @@ pub(super) fn reopen(
     Ok(())
 }
 
-/// Takes what the actions before the one at `at` returned from the end of a role's memory, as far as it is there.
+/// Takes the outputs of the actions before `at` from the end of a role's memory, as far as they are
+/// there.
 fn outputs(
     role: &Role,
     at: u16,
@@ -161,27 +165,31 @@ fn outputs(
         .count();
     let found = memory.split_off(memory.len() - count);
     let first = at - count as u16;
-    let done = |(action, message): (u16, MessageRef)| Done {
-        work: Work::Act {
-            action: ActionId(action),
-            task: None,
-        },
-        output: Outgoing {
-            message,
-            addressed: Addressed::Open,
-        },
-        emissions: Vec::new(),
-        writes: Vec::new(),
-        tried: Default::default(),
-    };
-    (first..at).zip(found).map(done).collect()
+    let mut done = Vec::with_capacity(count);
+    for (action, message) in (first..at).zip(found) {
+        done.push(Done {
+            work: Work::Act {
+                action: ActionId(action),
+                task: None,
+            },
+            output: Outgoing {
+                message,
+                addressed: Addressed::Open,
+            },
+            emissions: Vec::new(),
+            writes: Vec::new(),
+            tried: Default::default(),
+        });
+    }
+    done
 }
 
-/// The messages of a queue: a list, or the text of a list whose items may again be texts.
+/// Reads the messages of a queue: a list, or a string with a list, whose items may be strings
+/// again.
 fn queue(place: &Place<'_>, messages: &mut Messages<'_>) -> Result<Vec<MessageRef>, ImportError> {
     let Value::String(text) = place.value() else {
         return match place.value() {
-            // Some versions wrap the list.
+            // Some versions wrap the list in an object.
             Value::Object(_) => messages.each(place, "storage"),
             _ => place.items()?.map(|item| messages.at(&item)).collect(),
         };

@@ -1,4 +1,4 @@
-//! The names that things have in the file.
+//! The names that are written into the file.
 
 use strata_core::activation::Phase;
 use strata_core::event::{CallPolicy, Work};
@@ -7,18 +7,18 @@ use strata_core::team::{React, Role, THINK, Team, saved_action, saved_thinker};
 
 use super::ANSWER;
 
-/// The name of a react mode, and its loop limit.
+/// Returns the name of a react mode, and its limit of rounds.
 pub(super) fn mode(react: React) -> (&'static str, u32) {
     match react {
         React::ByOrder => ("by_order", 1),
         React::Choose { max_loop, .. } => ("react", max_loop),
         React::PlanAndAct => ("plan_and_act", 1),
-        // Other programs know no other mode for it; `is_human` says what it is.
+        // Other programs have no such mode; `is_human` says that the role is played by a person.
         React::Human => ("by_order", 1),
     }
 }
 
-/// The name that a component's place has.
+/// Returns the name of a component's slot.
 pub(super) fn saved_name(team: &Team, slot: Slot) -> String {
     let role = team.role(slot.role);
     match slot.part {
@@ -30,7 +30,7 @@ pub(super) fn saved_name(team: &Team, slot: Slot) -> String {
     }
 }
 
-/// The index of the action that some work is, and its name; -1 for what is no action.
+/// Returns the index and the name of the action that is called; -1 if it is no action.
 pub(super) fn place_of(role: &Role, work: Option<Work>) -> (i64, &str) {
     match work {
         Some(Work::Act { action, .. }) => (i64::from(action.0), &role.action(action).name),
@@ -40,7 +40,7 @@ pub(super) fn place_of(role: &Role, work: Option<Work>) -> (i64, &str) {
     }
 }
 
-/// The name of some work: `think/ROUND`, `plan`, `answer`, `act/INDEX`, or `act/INDEX/TASK`.
+/// Returns the name of a call: `think/ROUND`, `plan`, `answer`, `act/INDEX`, or `act/INDEX/TASK`.
 pub(super) fn work_name(work: Work) -> String {
     match work {
         Work::Think { round } => format!("think/{round}"),
@@ -57,7 +57,7 @@ pub(super) fn work_name(work: Work) -> String {
     }
 }
 
-/// The name of a phase.
+/// Returns the name of a phase.
 pub(super) fn phase_name(phase: &Phase) -> &'static str {
     match phase {
         Phase::Ready | Phase::Again(_) => "ready",
@@ -69,7 +69,7 @@ pub(super) fn phase_name(phase: &Phase) -> &'static str {
     }
 }
 
-/// The name of a policy, as `--calls` takes it.
+/// Returns the name of a policy, as `--calls` takes it.
 pub(super) fn policy_name(policy: CallPolicy) -> &'static str {
     match policy {
         CallPolicy::Auto => "auto",

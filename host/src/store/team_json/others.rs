@@ -9,10 +9,11 @@ use strata_core::environment::Environment;
 use strata_core::event::{Event, Status, Work};
 use strata_core::id::{ActionId, RoleId};
 use strata_core::money::Usd;
+use strata_core::stepper::Stepper;
 
 use super::tests::{again, read};
-use super::{export, import, read_letter};
-use crate::store::script::{Run, definition, team};
+use super::{export, import, is_finished, read_letter, saved_definition};
+use crate::store::script::{Run, definition, normal, team};
 
 /// A file of MetaGPT's with these roles.
 fn metagpt(mut roles: Value) -> Value {
@@ -302,6 +303,30 @@ proptest! {
                 run.stepper.apply(&run.stepper.resumed(None, Default::default())).unwrap();
                 while run.events.len() < 60 && run.advance() {}
             }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_written_is_read_back_exactly(turns in vec(any::<u8>(), 0..400), stride in 5..20usize) {
+        let team = team();
+        let mut run = Run::new(&turns);
+        while run.events.len() < 300 && run.advance() {
+            if !run.events.len().is_multiple_of(stride) {
+                continue;
+            }
+            let env = run.stepper.env();
+            let text = export(&team, env, &definition());
+            let read = import(&team, text.as_bytes()).unwrap();
+            prop_assert_eq!(normal(&read), normal(env));
+            prop_assert_eq!(export(&team, &read, &definition()), text.clone());
+            let on = Stepper::new(team.clone(), read);
+            prop_assert_eq!(on.next(), run.stepper.next());
+            prop_assert_eq!(saved_definition(text.as_bytes()).unwrap(), Some(definition()));
+            prop_assert_eq!(is_finished(text.as_bytes()).unwrap(), env.is_finished());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! From bytes to JSON values, within bounds. What the values mean is read elsewhere.
+//! Parses bytes into JSON values, within limits. Their meaning is read elsewhere.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -12,8 +12,8 @@ use strata_core::json::room::Room;
 
 use super::{ImportError, MAX_BYTES};
 
-/// How much memory the values of a file may take, however short their text is. The largest file that we write takes half
-/// of it.
+/// The limit for the memory that the values of a file take, however short their text is. The
+/// largest file that this program writes takes half of it.
 const ROOM_BYTES: usize = 3 << 30;
 
 /// Parses a file, leniently. Keys that appear twice are refused, since readers would disagree on which one counts;
@@ -62,7 +62,7 @@ fn parse_with(bytes: &[u8], non_finite: NonFinite) -> Result<Value, ImportError>
     })
 }
 
-/// Builds one value, and counts what it takes.
+/// Builds a value, and charges the memory that it takes to a budget.
 #[derive(Clone, Copy)]
 struct Bounded<'a> {
     room: &'a RefCell<Room>,

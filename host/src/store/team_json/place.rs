@@ -1,6 +1,7 @@
-//! A value in the file together with where it is, so that what is wrong with it can be said.
+//! A JSON value together with its location in the file, so that errors can name it.
 //!
-//! A missing value and `null` are the same here: files of other programs and edited ones have either.
+//! A missing value and `null` are equivalent: files of other programs, and edited ones, have
+//! either.
 
 use serde_json::{Map, Value};
 
@@ -9,39 +10,40 @@ use strata_core::money::Usd;
 
 use super::ImportError;
 
-/// The largest count that is read: the largest whole number that every JSON program keeps. Counting on from there
-/// cannot overflow.
+/// The largest count that is accepted. It is the largest integer that every JSON implementation
+/// preserves, and leaves room for counting on.
 const MAX_COUNT: u64 = 1 << 53;
 /// The largest number of attempts and the like.
 const MAX_SMALL: u64 = 1 << 31;
 
-/// How deep values are nested that the host wraps, always once: a value that is appended to a scope becomes a list, an
-/// answer is recorded beside who gave it.
+/// The maximum depth of values that the host may have wrapped, always once: a value that is
+/// appended to a scope becomes a list, and an answer is recorded beside the person who gave it.
 const WRAPPED_DEPTH: usize = json::MAX_DEPTH + 1;
 
-/// A value and its place.
+/// A JSON value and its location.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     value: &'a Value,
     above: Option<(&'a Place<'a>, Key<'a>)>,
 }
 
-/// How a place is reached from the one above it.
+/// How a value is reached from its parent.
 #[derive(Clone, Copy)]
 enum Key<'a> {
     Name(&'a str),
     Index(usize),
 }
 
-type Read<T> = Result<T, ImportError>;
+/// The result of reading a value.
+pub(super) type Read<T> = Result<T, ImportError>;
 
 impl<'a> Place<'a> {
-    /// The place of a whole document.
+    /// Returns the root of a document.
     pub(super) fn root(value: &'a Value) -> Self {
         Self { value, above: None }
     }
 
-    /// Where it is, as a JSON pointer.
+    /// Returns its location as a JSON pointer.
     pub(super) fn pointer(&self) -> String {
         match &self.above {
             None => String::new(),
@@ -50,7 +52,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// What is wrong here.
+    /// Returns the error that the value is invalid.
     pub(super) fn invalid(&self, what: impl Into<String>) -> ImportError {
         ImportError::Invalid {
             pointer: self.pointer(),
@@ -73,19 +75,19 @@ impl<'a> Place<'a> {
         self.invalid(format!("{found}, expected {expected}"))
     }
 
-    /// The value itself.
+    /// Returns the value itself.
     pub(super) fn value(&self) -> &'a Value {
         self.value
     }
 
-    /// What it holds, if it is an object.
+    /// Returns the object that it is. Fails if it is none.
     pub(super) fn object(&self) -> Read<&'a Map<String, Value>> {
         self.value
             .as_object()
             .ok_or_else(|| self.wrong("an object"))
     }
 
-    /// A field of an object that is there; none of anything else.
+    /// Returns a field, if this is an object that has it.
     pub(super) fn get<'b>(&'b self, name: &'b str) -> Option<Place<'b>> {
         let value = self.value.get(name).filter(|value| !value.is_null())?;
         Some(Place {
@@ -94,14 +96,14 @@ impl<'a> Place<'a> {
         })
     }
 
-    /// A field that is an object, or missing.
+    /// Returns a field, if this is an object that has it. Fails if the field is not an object.
     pub(super) fn get_object<'b>(&'b self, name: &'b str) -> Read<Option<Place<'b>>> {
         self.get(name)
             .map(|place| place.object().map(|_| place))
             .transpose()
     }
 
-    /// All fields of an object.
+    /// Returns all fields. Fails if this is not an object.
     pub(super) fn fields<'b>(&'b self) -> Read<impl Iterator<Item = (&'b str, Place<'b>)>> {
         let field = |name: &'b String, value| {
             (
@@ -118,7 +120,7 @@ impl<'a> Place<'a> {
             .map(move |(name, value)| field(name, value)))
     }
 
-    /// All items of a list.
+    /// Returns all items. Fails if this is not a list.
     pub(super) fn items<'b>(&'b self) -> Read<impl Iterator<Item = Place<'b>>> {
         let list = self.value.as_array().ok_or_else(|| self.wrong("a list"))?;
         Ok(list.iter().enumerate().map(move |(i, value)| Place {
@@ -127,7 +129,7 @@ impl<'a> Place<'a> {
         }))
     }
 
-    /// Something of each item of a field that is a list; nothing when it is missing.
+    /// Reads each item of a field that is a list. A missing field is an empty list.
     pub(super) fn each<T>(
         &self,
         name: &str,
@@ -139,12 +141,12 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The text it is.
+    /// Returns the string that it is. Fails if it is none.
     pub(super) fn text(&self) -> Read<&'a str> {
         self.value.as_str().ok_or_else(|| self.wrong("a text"))
     }
 
-    /// A field that is a text; empty when it is missing.
+    /// Returns a field that is a string. A missing field is an empty string.
     pub(super) fn get_text(&self, name: &str) -> Read<String> {
         Ok(self
             .get(name)
@@ -153,7 +155,7 @@ impl<'a> Place<'a> {
             .unwrap_or_default())
     }
 
-    /// A field that is one of several words.
+    /// Returns a field that is one of several keywords, as parsed by `known`.
     pub(super) fn word<T>(&self, name: &str, known: impl Fn(&str) -> Option<T>) -> Read<Option<T>> {
         let read = |place: Place<'_>| {
             known(place.text()?).ok_or_else(|| place.wrong("one of the words known here"))
@@ -161,7 +163,7 @@ impl<'a> Place<'a> {
         self.get(name).map(read).transpose()
     }
 
-    /// A field that is `true` or `false`; `false` when it is missing.
+    /// Returns a field that is a boolean. A missing field is `false`.
     pub(super) fn flag(&self, name: &str) -> Read<bool> {
         let read = |place: Place<'_>| {
             place
@@ -172,12 +174,12 @@ impl<'a> Place<'a> {
         Ok(self.get(name).map(read).transpose()?.unwrap_or(false))
     }
 
-    /// A field that counts something; 0 when it is missing.
+    /// Returns a field that is a count. A missing field is 0.
     pub(super) fn count(&self, name: &str) -> Read<u64> {
         self.up_to(name, MAX_COUNT)
     }
 
-    /// A field that counts attempts and the like; 0 when it is missing.
+    /// Returns a field that is a count of attempts and the like. A missing field is 0.
     pub(super) fn small(&self, name: &str) -> Read<u32> {
         Ok(self.up_to(name, MAX_SMALL)? as u32)
     }
@@ -190,7 +192,7 @@ impl<'a> Place<'a> {
         number.ok_or_else(|| place.wrong(&format!("a whole number from 0 to {max}")))
     }
 
-    /// The whole number it is, within these bounds.
+    /// Returns the integer that it is. Fails if it is none, or not within these bounds.
     pub(super) fn whole(&self, from: i64, to: i64) -> Read<i64> {
         let number = self
             .value
@@ -199,7 +201,7 @@ impl<'a> Place<'a> {
         number.ok_or_else(|| self.wrong(&format!("a whole number from {from} to {to}")))
     }
 
-    /// A field that is an amount of money in dollars, exact up to some thousands of them.
+    /// Returns a field that is an amount of money in dollars. It is exact up to some thousands.
     pub(super) fn dollars(&self, name: &str) -> Read<Option<Usd>> {
         let read = |place: Place<'_>| {
             let amount = place.value.as_f64().filter(|amount| *amount >= 0.0);
@@ -210,12 +212,14 @@ impl<'a> Place<'a> {
         self.get(name).map(read).transpose()
     }
 
-    /// The document it is. What is nested deeper than a guest may nest could not be written again.
+    /// Returns the value as a document. Fails if it is nested deeper than guests may nest, since it
+    /// could not be written again.
     pub(super) fn json(&self) -> Read<Json> {
         self.within(json::MAX_DEPTH)
     }
 
-    /// The same, where the host may have wrapped what a guest nested as deep as it may.
+    /// The same, for a value that the host may have wrapped after a guest nested it as deep as
+    /// allowed.
     pub(super) fn wrapped(&self) -> Read<Json> {
         self.within(WRAPPED_DEPTH)
     }
@@ -227,7 +231,7 @@ impl<'a> Place<'a> {
         Ok(Json::from(self.value.clone()))
     }
 
-    /// A field as a list of texts, where a single text stands for a list of one.
+    /// Returns a field that is a list of strings. A single string is accepted as a list of one.
     pub(super) fn texts(&self, name: &str) -> Read<Option<Vec<String>>> {
         let read = |place: Place<'_>| match place.value {
             Value::String(text) => Ok(vec![text.clone()]),
@@ -240,7 +244,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// The pointer to a field.
+/// Returns the JSON pointer of a field.
 pub(super) fn child(pointer: &str, name: &str) -> String {
     format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"))
 }

@@ -1,17 +1,17 @@
-//! Entries that a list of the file has more than once although each can be there only once: somebody merged two copies,
-//! or edited it. The first counts, and the operator is warned.
+//! Warnings about the file, above all about entries that a list contains more than once although
+//! each may be there only once: somebody has edited the file, or merged two. The first one counts.
 
 use std::collections::BTreeSet;
 
-/// The warnings about the lists of a file.
+/// The warnings about a file.
 #[derive(Debug, Default)]
 pub(super) struct Repeats {
     warnings: Vec<String>,
 }
 
 impl Repeats {
-    /// Returns the first of the entries with equal keys, in order. `pointer` is the place of the list, and `name` what
-    /// an entry is for people.
+    /// Returns the first of the entries with equal keys, in order, and warns about others.
+    /// `pointer` is the location of the list, and `name` the description of an entry.
     pub(super) fn keep_first<T, K: Ord>(
         &mut self,
         pointer: impl FnOnce() -> String,
@@ -45,7 +45,7 @@ impl Repeats {
         kept
     }
 
-    /// Adds another warning about the file.
+    /// Adds a warning.
     pub(super) fn warn(&mut self, warning: String) {
         self.warnings.push(warning);
     }
@@ -63,7 +63,7 @@ mod tests {
     use super::super::tests::file;
     use crate::store::script::team;
 
-    /// The lists whose entries can be there only once.
+    /// The lists whose entries may be there only once.
     const LISTS: [&str; 14] = [
         "/env/history/storage",
         "/env/roles/A/rc/memory/storage",
@@ -81,7 +81,7 @@ mod tests {
         "/strata/outbox",
     ];
 
-    /// A file with something in each of the lists.
+    /// Returns a file with an entry in each of the lists.
     fn full() -> Value {
         let mut file = file();
         let strata = &mut file["strata"];

@@ -1,8 +1,8 @@
-//! Open requests in the file: `strata.requests`. Each belongs to the open work of its role.
+//! Open requests in the file: `strata.requests`. Each belongs to the open activation of its role.
 
 use strata_core::activation::Activation;
 use strata_core::environment::Environment;
-use strata_core::id::{RequestId, RoleId};
+use strata_core::id::RequestId;
 use strata_core::json::Json;
 use strata_core::request::Request;
 use strata_core::team::{Role, Team};
@@ -14,14 +14,15 @@ use super::names::place_of;
 use super::place::Place;
 use crate::public_event::rfc3339;
 
-/// All that is open.
+/// Returns all open requests.
 pub(super) fn write<'a>(team: &'a Team, env: &'a Environment) -> Vec<layout::Request<'a>> {
-    let one = |(id, request): (RoleId, &'a Request)| {
-        let role = team.role(id);
-        let activation = env.role(id).activation.as_ref()?;
-        Some(layout_of(role, activation, request))
-    };
-    env.requests().filter_map(one).collect()
+    let mut requests = Vec::new();
+    for (id, request) in env.requests() {
+        if let Some(activation) = &env.role(id).activation {
+            requests.push(layout_of(team.role(id), activation, request));
+        }
+    }
+    requests
 }
 
 fn layout_of<'a>(
@@ -45,7 +46,7 @@ fn layout_of<'a>(
     }
 }
 
-/// What a role waits for.
+/// Reads the request that a role waits for.
 pub(super) fn read(
     role: &Role,
     strata: &Place<'_>,
@@ -87,7 +88,7 @@ fn request(place: &Place<'_>) -> Result<Request, ImportError> {
         question: place.get_text("question")?,
         schema: json("schema")?,
         choices: place.texts("choices")?.unwrap_or_default(),
-        // It may be `null`, which elsewhere is as good as missing.
+        // It may be `null`, although that usually means that a field is missing.
         default: json("default")?.or_else(|| place.value().get("default").map(|_| Json::null())),
         expires_ms: place.get("expires").map(expires).transpose()?,
         call: place.get_text("call")?,

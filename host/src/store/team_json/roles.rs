@@ -1,4 +1,5 @@
-//! Roles in the file: which is which, whether they are those of the team, and what each of them holds.
+//! Roles in the file: which role each entry stands for, whether they fit the team, and the state of
+//! each.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +17,7 @@ use super::metagpt::{self, Names};
 use super::names::mode;
 use super::place::{Place, child};
 
-/// The fields that are understood; others are kept as they are.
+/// The fields that are understood. Others are preserved.
 const ROLE: &[&str] = &[
     "name",
     "profile",
@@ -42,9 +43,9 @@ const CONTEXT: &[&str] = &[
 const MEMORY: &[&str] = &["storage", "index", "ignore_id"];
 const ACTION: &[&str] = &["name"];
 
-/// Finds out which role each entry stands for: by its name, else by the key it has, else, where it has no name of its
-/// own or another program wrote it, by the other names it has. An entry of ours with a name stands for no role of another
-/// name, or a team with other roles would seem to fit.
+/// Determines which role each entry stands for: by its name, or else by its key. If the entry has
+/// no name, or another program wrote it, its other names are tried, too. A named entry of ours
+/// never stands for a role of another name; otherwise the file of another team could seem to fit.
 pub(super) fn find<'a>(
     team: &Team,
     file: &'a File<'a>,
@@ -91,12 +92,13 @@ pub(super) fn find<'a>(
     Ok(found)
 }
 
-/// Compares the team with the one in the file. What can be seen of the roles counts more than the saved shape, where
-/// somebody edited one of them.
+/// Compares the team with the one in the file. What the entries of the roles show counts more than
+/// the saved shape, in case somebody has edited an entry.
 pub(super) fn check_shape(
     team: &Team,
     file: &File<'_>,
-    (found, names): (&BTreeMap<String, Place<'_>>, &Names),
+    found: &BTreeMap<String, Place<'_>>,
+    names: &Names,
 ) -> Result<(), ImportError> {
     let now = Shape::of(team);
     let saved = saved_shape(file)?;
@@ -131,7 +133,7 @@ pub(super) fn check_shape(
     }
 }
 
-/// Takes over what can be seen of a role's shape.
+/// Applies what the entry of a role shows to its shape.
 fn see(place: &Place<'_>, shape: &mut RoleShape) -> Result<(), ImportError> {
     let usual = |names: Vec<String>| names.into_iter().next().unwrap_or_default();
     if let Some(actions) = metagpt::actions_of_entry(place)? {
@@ -155,9 +157,9 @@ fn see(place: &Place<'_>, shape: &mut RoleShape) -> Result<(), ImportError> {
     Ok(())
 }
 
-/// The same for a role of MetaGPT's. Actions and labels are compared by what the team calls them; empty lists say
-/// nothing. With one action MetaGPT never asks which is next, so that the mode says nothing, either; for a role that a
-/// person plays it saves actions and a mode as for any other.
+/// The same for a role of MetaGPT. Actions and labels are compared by the team's names for them,
+/// and empty lists are ignored. With a single action, MetaGPT never asks which is next, so the mode
+/// is ignored. For a role that a person plays, MetaGPT saves actions and a mode as for any other.
 fn see_foreign(
     role: &Role,
     place: &Place<'_>,
@@ -178,7 +180,7 @@ fn see_foreign(
             .iter()
             .take(before)
             .map(|action| action.name.clone());
-        let called = |(i, known_as): (usize, &Vec<String>)| {
+        let called = |i: usize, known_as: &[String]| {
             let own = role
                 .actions
                 .get(before + i)
@@ -188,9 +190,11 @@ fn see_foreign(
                 |action| action.name.clone(),
             )
         };
-        shape.actions = planner
-            .chain(actions.iter().enumerate().map(called))
-            .collect();
+        let saved = actions
+            .iter()
+            .enumerate()
+            .map(|(i, known_as)| called(i, known_as));
+        shape.actions = planner.chain(saved).collect();
     }
     let Some(rc) = place.get_object("rc")? else {
         return Ok(());
@@ -213,7 +217,7 @@ fn sorted(mut watch: Vec<String>) -> Vec<String> {
     watch
 }
 
-/// Reads what a role holds.
+/// Reads the state of a role.
 pub(super) fn read(
     role: &Role,
     place: &Place<'_>,
@@ -239,12 +243,14 @@ pub(super) fn read(
     let mut activation = open
         .map(|open| activation::read(role, &open, strata, messages))
         .transpose()?;
-    // The buffer holds the mail that the role took and the mail it has not looked at; somebody may have edited it.
+    // The buffer contains the messages that the role took and those that it has not looked at.
+    // Somebody may have edited it.
     if let Some(activation) = activation
         .as_mut()
         .filter(|_| strata.get("buffers").is_some())
     {
-        // Once each: what a role is at may come to it again, out of a join.
+        // Each message is taken once: a message that the role works on may arrive again, from a
+        // join.
         activation.news = taken(&mut state.mailbox, &activation.news);
     }
     let buffer = || child("/strata/buffers", &role.name);
@@ -258,12 +264,13 @@ pub(super) fn read(
         .map(|done| done.output.message)
         .collect();
     state.memory.retain(|id| !done.contains(id));
-    // Without the mail it was about there is no work.
+    // An activation without messages is dropped.
     state.activation = Some(activation).filter(|activation| !activation.news.is_empty());
     Ok(state)
 }
 
-/// Takes messages out of a mailbox, as often as both have them. Those that were there.
+/// Removes messages from a mailbox, each as often as it is in both. Returns those that were
+/// removed.
 fn taken(mailbox: &mut Vec<Mail>, wanted: &[MessageRef]) -> Vec<MessageRef> {
     let mut there = counted(mailbox.iter().map(|mail| mail.message));
     let found: Vec<_> = wanted
@@ -276,20 +283,28 @@ fn taken(mailbox: &mut Vec<Mail>, wanted: &[MessageRef]) -> Vec<MessageRef> {
     found
 }
 
-/// How often each of them occurs.
+/// Returns how often each message occurs.
 fn counted(messages: impl Iterator<Item = MessageRef>) -> BTreeMap<MessageRef, usize> {
     let mut counts = BTreeMap::new();
-    messages.for_each(|message| *counts.entry(message).or_default() += 1);
+    for message in messages {
+        *counts.entry(message).or_default() += 1;
+    }
     counts
 }
 
-/// Takes one off the count of a message, if there is one left.
+/// Decrements the count of a message. Returns whether it was positive.
 fn take_one(counts: &mut BTreeMap<MessageRef, usize>, message: MessageRef) -> bool {
-    let left = counts.get_mut(&message).filter(|left| **left > 0);
-    left.map(|left| *left -= 1).is_some()
+    match counts.get_mut(&message) {
+        Some(left) if *left > 0 => {
+            *left -= 1;
+            true
+        }
+        _ => false,
+    }
 }
 
-/// The mail of a role: that it took, then that it has not looked at.
+/// Reads the mailbox of a role: first the messages that it took, then those that it has not looked
+/// at.
 fn mailbox(
     role: &Role,
     strata: &Place<'_>,
@@ -317,7 +332,7 @@ fn mailbox(
         .collect())
 }
 
-/// Keeps what is not understood.
+/// Collects the fields that are not understood.
 pub(super) fn unknown(
     role: &Role,
     place: &Place<'_>,
@@ -325,7 +340,7 @@ pub(super) fn unknown(
     foreign: &mut Foreign,
 ) -> Result<(), ImportError> {
     keep(place, at, ROLE, foreign)?;
-    // What we write there ourselves when nobody says otherwise.
+    // Values that this program itself writes by default are not foreign.
     let human = if role.react == React::Human {
         "true"
     } else {

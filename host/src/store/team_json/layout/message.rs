@@ -1,4 +1,5 @@
-//! Messages as they are written: each on one line, with what other programs have in them where those look for it.
+//! The format of messages as they are written: each is on one line, and fields of other programs
+//! are where those expect them.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ use strata_core::message::{Hop, Message};
 use super::super::lines::Line;
 use super::Document;
 
-/// What the names of fields start with, among what travels with a message, that belong to its structured content.
+/// The prefix of keys in a message's metadata that belong to its structured content.
 pub(in super::super) const INSTRUCT: &str = "instruct_content.";
 
 /// A message, on one line.
@@ -27,7 +28,8 @@ impl Serialize for Text<'_> {
     }
 }
 
-/// Messages, each on a line. There may be very many, and each stands in several lists.
+/// A list of messages, each on a line. There may be very many messages, and each is in several
+/// lists.
 pub(in super::super) struct Texts<'a> {
     pub env: &'a Environment,
     pub line: &'a Line,
@@ -49,7 +51,7 @@ impl Serialize for Texts<'_> {
     }
 }
 
-/// The same by their ids.
+/// An object of messages, by their ids.
 pub(in super::super) struct ById<'a>(pub Texts<'a>);
 
 impl Serialize for ById<'_> {
@@ -92,7 +94,7 @@ fn fields<S: Serializer>(message: &Message, serializer: S) -> Result<S::Ok, S::E
     out.end()
 }
 
-/// Structured content, with the fields that other programs have beside its class and value.
+/// Structured content, with the fields of other programs beside its class and its value.
 struct Instruct<'a> {
     content: &'a strata_core::message::Instruct,
     meta: &'a BTreeMap<String, Json>,
@@ -114,13 +116,13 @@ impl Serialize for Instruct<'_> {
     }
 }
 
-/// The field of structured content that something is which travels with a message.
+/// Returns the field of the structured content that a key of the metadata refers to.
 fn field_of_instruct(name: &str) -> Option<&str> {
     name.strip_prefix(INSTRUCT)
         .filter(|field| !matches!(*field, "class" | "value"))
 }
 
-/// What else travels with a message. What belongs to its structured content is written there.
+/// The metadata of a message, without what is written into its structured content.
 struct Meta<'a> {
     meta: &'a BTreeMap<String, Json>,
     has_instruct: bool,

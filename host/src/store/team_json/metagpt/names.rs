@@ -1,5 +1,5 @@
-//! By what names the roles, actions and labels of a foreign file are known: MetaGPT writes the path of a class, its last
-//! part, a name or a profile, and `NAME(PROFILE)`, each in another place.
+//! The names of roles, actions and labels in a foreign file. In different places, MetaGPT writes
+//! the path of a class, its last component, a name, a profile, or `NAME(PROFILE)`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,16 +9,16 @@ use strata_core::team::{React, Role, Team};
 use super::super::ImportError;
 use super::super::place::Place;
 
-/// The path of the class that an entry was made from.
+/// The field with the path of the class of an entry.
 const CLASS: &str = "__module_class_name";
 
-/// What each name stands for; none where it could be several.
+/// What each name stands for; `None` if it is ambiguous.
 type Aliases = BTreeMap<String, Option<String>>;
 
-/// The names in a foreign file. Without any, as for a file of ours, nothing is translated.
+/// The names in a foreign file. The default, for a file of ours, translates nothing.
 #[derive(Default)]
 pub(in super::super) struct Names {
-    /// What a team calls its labels.
+    /// The team's own labels.
     known: BTreeSet<String>,
     labels: Aliases,
     roles: Aliases,
@@ -26,7 +26,7 @@ pub(in super::super) struct Names {
 }
 
 impl Names {
-    /// The names in a file that has these entries for the roles of a team.
+    /// Collects the names in a file with these entries for the roles of a team.
     pub fn of(team: &Team, entries: &BTreeMap<String, Place<'_>>) -> Result<Self, ImportError> {
         let mut names = Self::default();
         names.known.insert(IDEA_LABEL.into());
@@ -42,8 +42,9 @@ impl Names {
             own.extend([role.name.clone(), role.profile.clone(), role.speaker()]);
             own.extend(role.addresses.iter().cloned());
             own.retain(|name| !name.is_empty());
-            own.iter()
-                .for_each(|name| add(&mut names.roles, name, &role.name));
+            for name in &own {
+                add(&mut names.roles, name, &role.name);
+            }
             names.of_role.insert(role.name.clone(), own);
             let Some(entry) = entry else { continue };
             let actions = actions_of_entry(entry)?.unwrap_or_default();
@@ -51,15 +52,16 @@ impl Names {
                 .iter()
                 .zip(&actions)
             {
-                known_as
-                    .iter()
-                    .for_each(|name| add(&mut names.labels, name, &action.name));
+                for name in known_as {
+                    add(&mut names.labels, name, &action.name);
+                }
             }
         }
         Ok(names)
     }
 
-    /// What a team calls a label: itself, the action that has this name or class, or the last part of a path.
+    /// Returns the team's own name for a label: the label itself, the action with this name or
+    /// class, or the last component of a path.
     pub fn label(&self, label: &str) -> String {
         if self.known.contains(label) {
             return label.into();
@@ -75,7 +77,7 @@ impl Names {
         }
     }
 
-    /// The role that a message comes from, by what it says of its sender. `speaker` decides between roles of one class.
+    /// Returns the role that sent a message. `speaker` decides between roles of one class.
     pub fn sender(&self, sent_from: &str, speaker: &str) -> String {
         let by = |name: &str| self.roles.get(name).cloned().flatten();
         let among = |name: String| self.is_role(&name, sent_from).then_some(name);
@@ -84,7 +86,7 @@ impl Names {
             .unwrap_or_else(|| sent_from.into())
     }
 
-    /// Whether a name may stand for a role.
+    /// Whether a name can stand for a role.
     pub fn is_role(&self, role: &str, name: &str) -> bool {
         role == name
             || self
@@ -94,7 +96,7 @@ impl Names {
     }
 }
 
-/// Adds a name, which stands for nobody once it stands for two.
+/// Adds a name. A name that is added for two things stands for neither.
 fn add(aliases: &mut Aliases, name: &str, stands_for: &str) {
     let entry = aliases
         .entry(name.into())
@@ -104,7 +106,7 @@ fn add(aliases: &mut Aliases, name: &str, stands_for: &str) {
     }
 }
 
-/// The names of a role's entry, beside the key that it has.
+/// Returns the names of a role's entry, besides its key.
 pub(in super::super) fn names_of_entry(place: &Place<'_>) -> Result<BTreeSet<String>, ImportError> {
     let (name, profile) = (place.get_text("name")?, place.get_text("profile")?);
     let class = place.get_text(CLASS)?;
@@ -129,11 +131,12 @@ pub(in super::super) fn names_of_entry(place: &Place<'_>) -> Result<BTreeSet<Str
     Ok(names)
 }
 
-/// The names of each action of a role's entry, the usual one first; none where nothing is said of them.
+/// Returns the names of each action of a role's entry, the usual one first; `None` if the entry
+/// does not list its actions.
 pub(in super::super) fn actions_of_entry(
     place: &Place<'_>,
 ) -> Result<Option<Vec<Vec<String>>>, ImportError> {
-    // A state is the number of an action and its name.
+    // A state consists of the number and the name of an action.
     let name = |state: &String| {
         state
             .split_once(". ")
@@ -163,12 +166,13 @@ pub(in super::super) fn actions_of_entry(
     Ok(Some(actions))
 }
 
-/// How many actions a role has before those that MetaGPT's has: there the planner is no action.
+/// Returns how many actions of a role come before those that MetaGPT saves, which does not count
+/// the planner as an action.
 pub(in super::super) fn offset(role: &Role, saved: usize) -> usize {
     usize::from(role.react == React::PlanAndAct && saved + 1 == role.actions.len())
 }
 
-/// The last part of the path of a class.
+/// Returns the last component of the path of a class.
 fn last_part(path: &str) -> &str {
     path.rsplit('.').next().unwrap_or(path)
 }

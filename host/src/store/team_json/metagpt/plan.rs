@@ -1,4 +1,4 @@
-//! The plan of a role in MetaGPT's file: its tasks, with what the finished ones came to.
+//! The plan of a role in MetaGPT's file: its tasks, with the results of those that are finished.
 
 use serde_json::Value;
 
@@ -11,21 +11,21 @@ use super::super::ImportError;
 use super::super::messages::Messages;
 use super::super::place::Place;
 
-/// A task, and what it came to once it is finished.
+/// A task, with its result if it is finished.
 struct SavedTask {
     text: String,
     result: Option<String>,
 }
 
-/// Takes the tasks that the role's entry holds into an activation, so that it neither plans again nor repeats a
-/// finished task. Without tasks the activation plans.
+/// Adds the tasks of the role's entry to an activation, so that it neither plans again nor repeats
+/// a finished task. Without tasks the activation will plan.
 pub(super) fn resume(
     role: &Role,
     entry: &Place<'_>,
     activation: &mut Activation,
     messages: &mut Messages<'_>,
 ) -> Result<(), ImportError> {
-    // Nobody could carry the tasks out: a file may say so of a team that is only looked at.
+    // Without actions no task could be carried out. A file that is only shown may be like that.
     if role.actions.is_empty() {
         return Ok(());
     }
@@ -35,12 +35,9 @@ pub(super) fn resume(
     let Some(plan) = planner.get_object("plan")? else {
         return Ok(());
     };
-    let (mut tasks, open): (Vec<_>, Vec<_>) = plan
-        .each("tasks", read)?
-        .into_iter()
-        .partition(|t| t.result.is_some());
-    // Finished ones come first, whatever the order: what they depend on is finished, too.
-    tasks.extend(open);
+    // Finished tasks come first, whatever the order: those that they depend on are finished, too.
+    let mut tasks = plan.each("tasks", read)?;
+    tasks.sort_by_key(|task| task.result.is_none());
     if tasks.is_empty() {
         return Ok(());
     }
@@ -52,13 +49,12 @@ pub(super) fn resume(
         })
         .collect();
     let texts: Vec<&str> = tasks.iter().map(|task| task.text.as_str()).collect();
-    let plan = (Work::Plan, texts.join("\n"));
-    finish(role, plan, activation, messages);
+    finish(role, Work::Plan, texts.join("\n"), activation, messages);
     for result in tasks.into_iter().map_while(|task| task.result) {
         let Some(work) = activation.work(role) else {
             break;
         };
-        finish(role, (work, result), activation, messages);
+        finish(role, work, result, activation, messages);
     }
     Ok(())
 }
@@ -69,7 +65,7 @@ fn read(task: Place<'_>) -> Result<SavedTask, ImportError> {
         .get("is_finished")
         .is_some_and(|is| is.value() == &Value::Bool(true));
     let result = task.get_text("result")?;
-    // MetaGPT begins each piece of a result with a line feed.
+    // MetaGPT begins each part of a result with a line feed.
     let result = is_finished.then(|| result.strip_prefix('\n').unwrap_or(&result).to_owned());
     Ok(SavedTask {
         text: task.get_text("instruction")?,
@@ -77,10 +73,11 @@ fn read(task: Place<'_>) -> Result<SavedTask, ImportError> {
     })
 }
 
-/// Adds a finished call with what it came to.
+/// Adds a completed call with its result.
 fn finish(
     role: &Role,
-    (work, content): (Work, String),
+    work: Work,
+    content: String,
     activation: &mut Activation,
     messages: &mut Messages<'_>,
 ) {

@@ -1,5 +1,5 @@
-//! Mail that no role has read. MetaGPT saves no mailboxes: what was published and is in the memory of none of those who
-//! hear it is still to be read.
+//! Messages that no role has read. MetaGPT saves no mailboxes: a message that was published, and is
+//! not in the memory of a role that receives it, is still unread by that role.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,20 +10,31 @@ use strata_core::team::{Role, Team};
 use super::super::messages::Messages;
 use super::super::place::Place;
 
-/// How many bytes of a history that is a text are searched, all messages together.
+/// The limit for how many bytes of a history that is a string are searched, for all messages
+/// together.
 const SEARCHED_BYTES: usize = 1 << 28;
 
-/// Puts messages into the mailboxes of the roles that hear them and have not read them. `history` is what was published
-/// as far as the file lists it; before version 1.0 MetaGPT wrote it as a text.
+/// What a file says about published messages.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Published<'a> {
+    /// The part of the file that may contain the history as a string, as MetaGPT wrote it before version 1.0.
+    pub env: &'a Place<'a>,
+    /// The history, if the file lists it.
+    pub history: &'a [MessageRef],
+}
+
+/// Puts messages into the mailboxes of the roles that receive them and have not read them. `entries` are the entries of
+/// the roles.
 pub(in super::super) fn deliver(
     team: &Team,
-    (env, entries): (&Place<'_>, &[&Place<'_>]),
-    history: &[MessageRef],
+    file: Published<'_>,
+    entries: &[&Place<'_>],
     states: &mut [RoleState],
     messages: &Messages<'_>,
 ) {
     let from_text;
-    let published = match env
+    let published = match file
+        .env
         .get("history")
         .and_then(|history| history.value().as_str().map(String::from))
     {
@@ -31,20 +42,21 @@ pub(in super::super) fn deliver(
             from_text = published_by(&text, team, states, messages);
             &from_text
         }
-        None => history,
+        None => file.history,
     };
     for ((role, entry), state) in team.roles.iter().zip(entries).zip(states) {
-        let unread = unread(role, entry, published, (state, messages));
+        let unread = unread(role, entry, published, state, messages);
         state.mailbox.extend(unread.into_iter().map(Mail::together));
     }
 }
 
-/// The published messages that a role hears and has not read, in order.
+/// Returns the published messages that a role receives and has not read, in order.
 fn unread(
     role: &Role,
     entry: &Place<'_>,
     published: &[MessageRef],
-    (state, messages): (&RoleState, &Messages<'_>),
+    state: &RoleState,
+    messages: &Messages<'_>,
 ) -> Vec<MessageRef> {
     let activation = state.activation.iter();
     let at_work = activation.flat_map(|a| {
@@ -61,7 +73,7 @@ fn unread(
         .chain(at_work)
         .chain(waiting)
         .collect();
-    // A role that remembers nothing has read all up to the newest message it took.
+    // A role without memory has read everything up to the newest message it took.
     let read = state.latest.filter(|_| !super::remembers(entry));
     let read = read
         .and_then(|latest| published.iter().position(|message| *message == latest))
@@ -85,9 +97,10 @@ fn unread(
         .collect()
 }
 
-/// The messages in the memories of roles that a history in words has, in its order: a line `SPEAKER: CONTENT` for each.
-/// Structured content is there in Python's notation and is not looked for; but what a role that is idle said last was
-/// published, since that ends an activation.
+/// Returns those messages in the memories of roles that a history in the form of a string contains,
+/// in its order. It has a line `SPEAKER: CONTENT` for each. Messages with structured content are
+/// not searched for, since they are written in Python's notation. The last message of an idle role
+/// was published in any case, since that ends an activation.
 fn published_by(
     text: &str,
     team: &Team,
