@@ -1,7 +1,8 @@
-//! One flipped bit in any file of a storage: the right data or a refusal, never a panic, another state, or a run that
-//! begins anew.
+//! Flips single bits in each file of a storage. Reading it must yield the right data or an error,
+//! but never a panic, another state, or a fresh run.
 //!
-//! Some bits are tried: one in so many as `STRATA_TEST_BITS` says, all with 1, which takes hours in a debug build.
+//! Only one in `STRATA_TEST_BITS` bits is flipped. With 1 all of them are, which takes hours in a
+//! debug build.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,24 +15,24 @@ use super::script::{definition, run, team};
 use super::team_json::write;
 use super::{At, Content, Directory, Durability, Reader, Record, Replace, Store, StoreError};
 
-/// Says how many bits there are to one that is tried.
+/// The environment variable that says how many bits there are per bit that is flipped.
 const VARIABLE: &str = "STRATA_TEST_BITS";
-/// The same where it says nothing.
+/// The default for it.
 const STRIDE: usize = 4999;
-/// How many events there are.
+/// The number of events in the storage.
 const EVENTS: usize = 12;
 
-/// What lies in a storage, file by file.
+/// The content of the files of a storage, by their names.
 type Files = BTreeMap<String, Vec<u8>>;
 
-/// A storage, and what must be found in it.
+/// A storage, and what has to be found in it.
 struct Saved {
     files: Files,
     records: Vec<Record>,
     end: Environment,
 }
 
-/// A storage as a process leaves it that stopped in an orderly way, or was killed.
+/// Returns a storage as a process leaves it that stopped in an orderly way, or was killed.
 fn saved(killed: bool) -> Saved {
     let (records, end) = run(&turns(21, 8 * EVENTS), EVENTS);
     let temp = tempfile::tempdir().unwrap();
@@ -57,7 +58,7 @@ fn saved(killed: bool) -> Saved {
         )
         .unwrap();
     if killed {
-        // As it lies there while the process goes on.
+        // The files as they are while the store is open.
         return Saved {
             files: files(directory.path()),
             records,
@@ -81,8 +82,8 @@ fn files(directory: &Path) -> Files {
         .collect()
 }
 
-/// What comes of reading the storage, of going on with it, and of beginning anew in it. Fails if it is anything else
-/// than the right data or a refusal.
+/// Reads the storage, continues it, and tries to start a fresh run in it. Returns whether the right
+/// data was found; fails on anything but the right data or an error.
 fn outcome(directory: &Directory, saved: &Saved) -> Result<bool, String> {
     let read = || -> Result<bool, StoreError> {
         let reader = Reader::open(directory)?;
@@ -110,12 +111,13 @@ fn outcome(directory: &Directory, saved: &Saved) -> Result<bool, String> {
         [Ok(true), Ok(true)] => Ok(true),
         [Ok(false), _] => Err("another state was read".into()),
         [_, Ok(false)] => Err("the run goes on from another state".into()),
-        // What one refuses the other may not depend on.
+        // If one of the two is refused, the other may still succeed.
         _ => Ok(false),
     }
 }
 
-/// Flips bits of one file; gives how many were flipped, and how often the right data was found.
+/// Flips bits of one file. Returns how many were flipped, and how often the right data was found
+/// nevertheless.
 fn flip(saved: &Saved, name: &str, stride: usize) -> (usize, usize) {
     let place = if Path::new("/dev/shm").is_dir() {
         "/dev/shm".into()
@@ -123,7 +125,7 @@ fn flip(saved: &Saved, name: &str, stride: usize) -> (usize, usize) {
         std::env::temp_dir()
     };
     let bits = saved.files[name].len() * 8;
-    // All of a small file.
+    // All bits of a small file.
     let stride = if bits < stride * 4 { 1 } else { stride };
     let (next, right) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let work = || {
@@ -206,7 +208,7 @@ fn every_bit_of_the_header_of_a_log_matters_and_none_of_it_is_taken_for_an_empty
     };
     for bit in 0..32 * 8 {
         assert_eq!(of(&|_| true, bit), Ok(false), "{bit}");
-        // Without what lies beside, as in a copy of the two.
+        // Without the other files, as in a copy of these two.
         assert_eq!(
             of(&|name| ["team.db", "team.db-wal"].contains(&name), bit),
             Ok(false),

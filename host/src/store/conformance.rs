@@ -1,5 +1,5 @@
-//! What every store must do, run against each of them. What concerns several lineages is in `lineages`; what only a file
-//! can suffer is in `damage` and `crash`.
+//! What every store must do, run against each of them. Several lineages are in `lineages`; what can
+//! only happen to files is in `damage` and `crash`.
 
 #[cfg(test)]
 mod lineages;
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::blob::digest_of;
 
-/// A store that can be closed and opened again, where it has something to be opened from.
+/// A store that can be closed and opened again, unless it is in memory.
 trait Kept {
     fn store(&mut self) -> &mut dyn Store;
     fn reopen(&mut self);
@@ -48,7 +48,7 @@ impl Kept for InFile {
     }
 }
 
-/// A store that shares a log with others, and whose process is killed before it is opened again.
+/// A store that shares a log, and whose process is killed before it is opened again.
 struct Killed(InFile);
 
 impl Kept for Killed {
@@ -68,7 +68,7 @@ impl Kept for Killed {
     }
 }
 
-/// Runs a check against every kind of store, starting from a state.
+/// Runs a check against every kind of store, each starting from a state.
 fn check(base: &Environment, check: impl Fn(&mut dyn Kept)) {
     check(&mut MemoryStore::new(base.clone(), definition()));
     let in_file = || {
@@ -93,7 +93,7 @@ fn fresh() -> Environment {
     Environment::new(&team())
 }
 
-/// Turns that look random and are not.
+/// Returns pseudorandom bytes.
 pub(super) fn turns(seed: u64, count: usize) -> Vec<u8> {
     let mut state = seed | 1;
     let mut next = || {
@@ -105,13 +105,12 @@ pub(super) fn turns(seed: u64, count: usize) -> Vec<u8> {
     (0..count).map(|_| next()).collect()
 }
 
-/// The state that a load stands for.
+/// Returns the state that was loaded.
 pub(super) fn state(saved: &Saved) -> Environment {
     let mut stepper = Stepper::new(team(), saved.base.clone());
-    saved
-        .tail
-        .iter()
-        .for_each(|record| stepper.apply(&record.event).unwrap());
+    for record in &saved.tail {
+        stepper.apply(&record.event).unwrap();
+    }
     stepper.env().clone()
 }
 
@@ -134,7 +133,7 @@ fn what_is_kept_of_checkpoints_is_the_first_and_the_newest() {
         kept.reopen();
         let rows = kept.store().checkpoints().unwrap();
         let newest = all.len() - 3;
-        // Where somebody was waited for stays, too.
+        // Checkpoints where the run waited for a person stay, too.
         let waits =
             |row: &CheckpointRow| row.status == Status::Waiting && row.source != Origin::Answer;
         let stays = |(at, row): &(usize, &CheckpointRow)| *at == 0 || *at >= newest || waits(row);
@@ -150,8 +149,9 @@ fn what_is_kept_of_checkpoints_is_the_first_and_the_newest() {
             expected
         );
         assert_eq!(rows[0].parent, None);
-        rows.windows(2)
-            .for_each(|pair| assert_eq!(pair[1].parent.as_ref(), Some(&pair[0].id)));
+        for pair in rows.windows(2) {
+            assert_eq!(pair[1].parent.as_ref(), Some(&pair[0].id));
+        }
         let gone = all.iter().find(|row| !expected.contains(&row.id)).unwrap();
         let forgotten = kept.store().load(&At::Checkpoint(gone.id.clone()));
         assert!(
@@ -273,7 +273,7 @@ fn checkpoints_are_listed_as_a_chain_and_the_first_step_below_the_entry() {
 
 #[test]
 fn the_newest_checkpoint_says_how_the_run_ended() {
-    // With no turn left everything succeeds, and the team is done.
+    // Without random bytes everything succeeds, and the team is done.
     let (records, end) = run(&[], 500);
     assert_eq!(end.status, Status::Done);
     check(&fresh(), |kept| {
@@ -340,7 +340,8 @@ fn a_run_can_start_from_any_state() {
 
 #[test]
 fn the_bytes_of_files_are_kept_by_what_they_are() {
-    let (one, none): (&[u8], &[u8]) = (b"one\0", b"");
+    let one: &[u8] = b"one\0";
+    let none: &[u8] = b"";
     check(&fresh(), |kept| {
         for bytes in [one, none, one] {
             kept.store()

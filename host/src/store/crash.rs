@@ -1,4 +1,5 @@
-//! Processes that are killed while they append: what they were told to be saved is there afterwards.
+//! Processes that are killed while they append: what they have reported as saved is there
+//! afterwards.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -14,15 +15,16 @@ use super::{
     At, Directory, Durability, GroupLog, Record, Replace, Store, StoreError, checkpoint_of,
 };
 
-/// Tells the child where to write.
+/// The environment variable with the directory that the child process writes to.
 const DIRECTORY: &str = "STRATA_TEST_CRASH_DIRECTORY";
-/// Tells the child to write to a log that could be shared.
+/// The environment variable that makes the child process use a shared log.
 const SHARES: &str = "STRATA_TEST_CRASH_SHARES";
-/// The seed and length of the run that the child records.
+/// The seed and the length of the run that the child process records.
 const RUN: (u64, usize) = (11, 4000);
 
-/// Not a test by itself: what the child process does. It appends the run, one to three events at a time, says after
-/// each append how many are saved, and begins anew in the same directory where it left off.
+/// Not a test by itself: the child process of one. Appends the run, one to three events at a time,
+/// reports after each append how many are saved, and continues where an earlier child in the same
+/// directory was killed.
 #[test]
 fn child_appends_until_it_is_killed() {
     let Ok(path) = std::env::var(DIRECTORY) else {
@@ -45,9 +47,9 @@ fn child_appends_until_it_is_killed() {
         };
         store.append(&records[at..next], durability).unwrap();
         println!("saved {next}");
-        records[at..next]
-            .iter()
-            .for_each(|record| stepper.apply(&record.event).unwrap());
+        for record in &records[at..next] {
+            stepper.apply(&record.event).unwrap();
+        }
         at = next;
         if at % 50 < 3 {
             store.save_snapshot(stepper.env()).unwrap();
@@ -58,8 +60,9 @@ fn child_appends_until_it_is_killed() {
     }
 }
 
-/// Not a test by itself: what the child process does. It goes on with the run, a few steps at a time; after each piece
-/// it puts a fork of the newest checkpoint aside, and prunes now and then. It says which fork was made last.
+/// Not a test by itself: the child process of one. Continues the run, a few events at a time, forks
+/// the newest checkpoint after each append, prunes now and then, and reports the number of the last
+/// fork.
 #[test]
 fn child_forks_and_prunes_until_it_is_killed() {
     let Ok(path) = std::env::var(DIRECTORY) else {
@@ -129,12 +132,13 @@ fn spawn(directory: &Directory, test: &str, told: Option<(&str, &str)>) -> Child
     command.spawn().unwrap()
 }
 
-/// Waits until a child has said that something is saved, then for a while, and kills it. Gives what it said last.
+/// Waits until a child process has reported something and then for `pause`, and kills it. Returns
+/// its last report.
 fn kill_after(mut child: Child, pause: Duration) -> usize {
     let mut lines = BufReader::new(child.stdout.take().unwrap())
         .lines()
         .map_while(Result::ok);
-    // The test harness says something before it on the first line.
+    // On the first line, the test harness prints something before the report.
     let said = |line: String| {
         line.rsplit_once("saved ")
             .and_then(|(_, n)| n.parse::<usize>().ok())
@@ -175,7 +179,7 @@ fn what_a_killed_process_saved_is_there() {
             shares,
         );
         let said = kill_after(child, Duration::from_micros(700 * (round * round % 29)));
-        // A reader sees it as it lies there, before anybody repairs anything.
+        // A reader sees the files as they are, before anything is repaired.
         let read = super::Reader::open(&directory)
             .unwrap()
             .load(&At::Head)
@@ -189,8 +193,9 @@ fn what_a_killed_process_saved_is_there() {
         assert!(kept.len() >= said, "{} of {said} are left", kept.len());
         assert_eq!(kept, records[..kept.len()]);
         let mut expected = Stepper::new(team(), Environment::new(&team()));
-        kept.iter()
-            .for_each(|record| expected.apply(&record.event).unwrap());
+        for record in &kept {
+            expected.apply(&record.event).unwrap();
+        }
         let now = state(&opened.store.load(&At::Head).unwrap());
         assert_eq!((&now, &state(&read)), (expected.env(), expected.env()));
     }

@@ -1,4 +1,5 @@
-//! Directories that are not as we left them: a clear error or the right state, never a panic, never a wrong state.
+//! Directories that were damaged or changed: opening them yields a clear error or the right state,
+//! but never a panic or a wrong state.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -14,10 +15,10 @@ use super::script::{definition, run, team};
 use super::team_json::{import, write};
 use super::{At, Content, Directory, Durability, Reader, Record, Replace, Store, StoreError};
 
-/// The lineage that is put aside in what is saved.
+/// The lineage in the saved runs that is not the current one.
 const ASIDE: &str = "main.1";
 
-/// A directory with a run of this many events, closed in an orderly way, with its `team.json`.
+/// Saves a run with this many events and its `team.json`, and closes it in an orderly way.
 pub(super) fn saved(events: usize) -> (TempDir, Directory, Vec<Record>, Environment) {
     let (records, end) = run(&turns(21, 8 * events), events);
     let temp = tempfile::tempdir().unwrap();
@@ -44,7 +45,7 @@ pub(super) fn saved(events: usize) -> (TempDir, Directory, Vec<Record>, Environm
     (temp, directory, records, end)
 }
 
-/// Begins another lineage at the newest checkpoint, if there is one; the current one stays.
+/// Forks the newest checkpoint, if there is one. The current lineage stays the same.
 fn put_aside(store: &mut super::SqliteStore) {
     let Some(from) = store.checkpoints().unwrap().pop() else {
         return;
@@ -71,7 +72,7 @@ fn put_aside(store: &mut super::SqliteStore) {
         .unwrap();
 }
 
-/// Everything that can be read: the right thing or an error.
+/// Reads everything. Each result is right, or this fails.
 pub(super) fn read_all(
     directory: &Directory,
     records: &[Record],
@@ -92,7 +93,7 @@ pub(super) fn read_all(
     Ok(())
 }
 
-/// The same with the lock, and then one event more.
+/// Opens the store, reads its state, and appends an event.
 fn go_on(directory: &Directory, records: &[Record], end: &Environment) -> Result<(), StoreError> {
     let mut store = directory.open()?.store;
     assert_eq!(state(&store.load(&At::Head)?), *end);
@@ -111,8 +112,8 @@ fn go_on(directory: &Directory, records: &[Record], end: &Environment) -> Result
     Ok(())
 }
 
-/// Puts a file in place of the database and looks at what comes of it. Gives whether it was refused.
-fn refused(with: &[u8], (directory, records, end): (&Directory, &[Record], &Environment)) -> bool {
+/// Replaces the database by a file, and reads and continues it. Returns whether that was refused.
+fn refused(with: &[u8], directory: &Directory, records: &[Record], end: &Environment) -> bool {
     let path = directory.path().join("team.db");
     std::fs::write(&path, with).unwrap();
     let first = read_all(directory, records, end);
@@ -141,11 +142,11 @@ fn flipped_bytes_are_noticed_or_do_not_matter() {
     for at in (0..110).chain(anywhere) {
         let mut bad = good.clone();
         bad[at] ^= 1 << (at % 8);
-        noticed += usize::from(refused(&bad, (&directory, &records, &end)));
+        noticed += usize::from(refused(&bad, &directory, &records, &end));
     }
-    // The rest lies in room that is not used.
+    // The other bytes are unused space.
     assert!(noticed > 100, "{noticed}");
-    assert!(!refused(&good, (&directory, &records, &end)));
+    assert!(!refused(&good, &directory, &records, &end));
 }
 
 #[test]
@@ -184,13 +185,13 @@ fn a_database_that_is_cut_off_is_refused() {
         .chain([1, 50, 99, 100, 4095, 4096]);
     for length in lengths.filter(|length| length + 4096 < good.len()) {
         assert!(
-            refused(&good[..length], (&directory, &records, &end)),
+            refused(&good[..length], &directory, &records, &end),
             "{length} of {}",
             good.len()
         );
     }
-    // The end of the last page may be unused: then nothing is missing.
-    refused(&good[..good.len() - 1], (&directory, &records, &end));
+    // The end of the last page may be unused; then nothing is missing.
+    refused(&good[..good.len() - 1], &directory, &records, &end);
 }
 
 #[test]
@@ -205,7 +206,7 @@ fn a_damaged_log_is_noticed_and_without_what_lies_beside_it_loses_what_it_held_a
             .append(std::slice::from_ref(record), Durability::Full)
             .unwrap();
     }
-    // As a killed process leaves it: copied while the store is still open.
+    // As a killed process leaves it: read while the store is still open.
     let (database, log) = (
         std::fs::read(&path).unwrap(),
         std::fs::read(directory.path().join("team.db-wal")).unwrap(),
@@ -220,12 +221,12 @@ fn a_damaged_log_is_noticed_and_without_what_lies_beside_it_loses_what_it_held_a
             std::fs::write(directory.path().join("team.db-wal"), &bad).unwrap();
             let beside =
                 ["team.db-shm", "team.db-progress"].map(|name| directory.path().join(name));
-            beside
-                .iter()
-                .for_each(|file| drop(std::fs::remove_file(file)));
-            progress
-                .into_iter()
-                .for_each(|bytes| std::fs::write(&beside[1], bytes).unwrap());
+            for file in &beside {
+                let _ = std::fs::remove_file(file);
+            }
+            if let Some(bytes) = progress {
+                std::fs::write(&beside[1], bytes).unwrap();
+            }
             directory
                 .open()
                 .map(|opened| opened.store.records(0, usize::MAX).unwrap())
@@ -319,7 +320,7 @@ fn a_lost_team_json_is_written_again_and_a_changed_one_is_noticed() {
         .unwrap();
     assert!(!opened().team_json_differs);
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "{}");
-    // Killed between remembering the new file and putting it in its place.
+    // Killed after the new file was recorded and before it was renamed.
     let mut store = opened().store;
     store
         .prepare_team_json(&|out| out.write_all(b"{\"n\": 1}"), Durability::Full)
@@ -327,7 +328,7 @@ fn a_lost_team_json_is_written_again_and_a_changed_one_is_noticed() {
     drop(store);
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "{}");
     assert!(!opened().team_json_differs);
-    // A copy of the directory has other files with the same content.
+    // A copy of the directory has files with other inodes and the same content.
     std::fs::copy(&path, directory.path().join("copy")).unwrap();
     std::fs::rename(directory.path().join("copy"), &path).unwrap();
     assert!(!opened().team_json_differs);
@@ -446,7 +447,7 @@ fn a_reader_is_not_disturbed_by_a_writer() {
     let mut store = directory.open().unwrap().store;
     store.append(&records[..1], Durability::Process).unwrap();
     let during = Reader::open(&directory).unwrap();
-    // Enough to move the log into the database several times, under the eyes of the first reader.
+    // Enough to move the log into the database several times while the first reader is open.
     let more: Vec<Record> = records.iter().cycle().take(600).cloned().collect();
     for n in 0..40 {
         store.append(&more, Durability::Process).unwrap();

@@ -1,5 +1,5 @@
-//! What a stranger's database holds that was never written by us, with all its checksums right. What became damaged is in
-//! `damage`.
+//! Databases that were made to mislead: this program never wrote them, but all checksums match.
+//! Damage is in `damage`.
 
 use rusqlite::{Connection, params};
 
@@ -14,7 +14,7 @@ use super::lineage::{Head, Row};
 use super::script::{run, team};
 use super::{At, Reader, Store, StoreError, codec};
 
-/// Changes a saved run; looks at what comes of reading it and of going on with it.
+/// Changes a saved run, and checks the error when it is read and continued.
 fn check(change: impl Fn(&Connection), expected: &str) {
     let (_temp, directory, ..) = saved(120);
     let conn = Connection::open(directory.database()).unwrap();
@@ -34,15 +34,20 @@ fn check(change: impl Fn(&Connection), expected: &str) {
     assert!(error.contains(expected), "{error}");
 }
 
-/// The first lineage.
+/// Returns the first lineage.
 fn first(conn: &Connection) -> Row {
-    let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+    let read = |row: &rusqlite::Row<'_>| {
+        let name: String = row.get(0)?;
+        let events: i64 = row.get(1)?;
+        let last: u32 = row.get(2)?;
+        Ok((name, events, last))
+    };
     let row = conn.query_row(
         "SELECT name, events, last FROM lineage WHERE id = 0",
         [],
         read,
     );
-    let (name, events, last): (String, i64, u32) = row.unwrap();
+    let (name, events, last) = row.unwrap();
     Row {
         events,
         last,

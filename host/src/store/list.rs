@@ -112,6 +112,24 @@ struct NewCheckpoint<'a> {
     status: Status,
 }
 
+impl<'a> NewCheckpoint<'a> {
+    fn new(
+        id: &'a CheckpointId,
+        step: u64,
+        parent: Option<usize>,
+        source: Origin,
+        status: Status,
+    ) -> Self {
+        Self {
+            id,
+            step,
+            parent,
+            source,
+            status,
+        }
+    }
+}
+
 impl Listing {
     fn add(&mut self, listed: Listed) {
         self.by_id.insert(listed.row.id.clone(), self.rows.len());
@@ -162,14 +180,11 @@ impl Listing {
         at: u64,
         next_step: &mut u64,
     ) -> Option<NewCheckpoint<'a>> {
+        let step = *next_step;
         let made = match event {
-            Event::RunStarted { checkpoint, .. } => NewCheckpoint {
-                id: checkpoint,
-                step: *next_step,
-                parent: None,
-                source: Origin::Entry,
-                status: Status::Running,
-            },
+            Event::RunStarted { checkpoint, .. } => {
+                NewCheckpoint::new(checkpoint, step, None, Origin::Entry, Status::Running)
+            }
             Event::StepCommitted {
                 step,
                 checkpoint,
@@ -177,46 +192,31 @@ impl Listing {
                 ..
             } => {
                 *next_step = step + 1;
-                NewCheckpoint {
-                    id: checkpoint,
-                    step: *step,
-                    parent: self.index_of(parent.as_ref()),
-                    source: Origin::Step,
-                    status: Status::Running,
-                }
+                let parent = self.index_of(parent.as_ref());
+                NewCheckpoint::new(checkpoint, *step, parent, Origin::Step, Status::Running)
             }
             Event::RunEnded {
                 status,
-                checkpoint: Some(id),
-                parent,
-            } => NewCheckpoint {
-                id,
-                step: *next_step,
-                parent: self.index_of(parent.as_ref()),
-                source: Origin::Stop(*status),
-                status: *status,
-            },
-            Event::RunEnded {
-                status,
-                checkpoint: None,
+                checkpoint,
                 parent,
             } => {
-                if let Some(ended) = self.index_of(parent.as_ref()) {
-                    self.rows[ended].row.status = *status;
-                    self.rows[ended].told = Some(at);
-                }
-                return None;
+                let parent = self.index_of(parent.as_ref());
+                let Some(id) = checkpoint else {
+                    if let Some(ended) = parent {
+                        self.rows[ended].row.status = *status;
+                        self.rows[ended].told = Some(at);
+                    }
+                    return None;
+                };
+                NewCheckpoint::new(id, step, parent, Origin::Stop(*status), *status)
             }
             // The status does not change; most requests are answered while the run waits.
             Event::RequestAnswered {
                 checkpoint, parent, ..
-            } => NewCheckpoint {
-                id: checkpoint,
-                step: *next_step,
-                parent: self.index_of(parent.as_ref()),
-                source: Origin::Answer,
-                status: Status::Waiting,
-            },
+            } => {
+                let parent = self.index_of(parent.as_ref());
+                NewCheckpoint::new(checkpoint, step, parent, Origin::Answer, Status::Waiting)
+            }
             Event::Forked {
                 from,
                 checkpoint,
@@ -229,13 +229,7 @@ impl Listing {
                     Some(from) => (self.rows[from].row.step, self.rows[from].state),
                     None => (*step, Status::Running),
                 };
-                NewCheckpoint {
-                    id: checkpoint,
-                    step,
-                    parent,
-                    source: Origin::Fork,
-                    status,
-                }
+                NewCheckpoint::new(checkpoint, step, parent, Origin::Fork, status)
             }
             _ => return None,
         };

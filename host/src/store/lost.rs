@@ -1,4 +1,4 @@
-//! What a run had recorded in its log, and is not there any more: noticed, unless it is in the database.
+//! Logs that were lost or cut off: this is noticed, unless their content is in the database.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use super::progress::{Progress, ProgressFile};
 use super::script::{copy, definition, run, team};
 use super::{At, Directory, Durability, Reader, Record, Replace, SqliteStore, Store, StoreError};
 
-/// A run under way, and how many of its records are appended.
+/// A store that is open, and how many of its records have been appended.
 struct Under {
     temp: TempDir,
     store: SqliteStore,
@@ -21,7 +21,7 @@ struct Under {
 }
 
 impl Under {
-    /// With so many records of which all are appended, one by one.
+    /// Creates a store, and appends this many records, one by one.
     fn way(records: usize) -> Self {
         let temp = tempfile::tempdir().unwrap();
         let directory = Directory::new(temp.path().join("store"));
@@ -52,7 +52,7 @@ impl Under {
         self.at += records;
     }
 
-    /// A copy of it, as a kill would leave it.
+    /// Returns a copy of the files, as a kill would leave them.
     fn killed(&self, wanted: impl Fn(&str) -> bool) -> (TempDir, Directory) {
         let copied = tempfile::tempdir().unwrap();
         copy(self.directory().path(), copied.path(), |name| {
@@ -63,7 +63,7 @@ impl Under {
     }
 }
 
-/// How many records are found by a reader, and by who goes on.
+/// Returns how many records are found, both by a reader and by opening the store.
 fn found(directory: &Directory) -> Result<usize, StoreError> {
     let read = Reader::open(directory).and_then(|reader| Ok(reader.records(0, usize::MAX)?.len()));
     let opened = directory
@@ -84,7 +84,7 @@ fn found(directory: &Directory) -> Result<usize, StoreError> {
 
 #[track_caller]
 fn refused(directory: &Directory, expected: &str) {
-    // As often as it is tried: nothing is changed by that.
+    // Repeatedly, since a refusal must not change anything.
     for _ in 0..2 {
         let error = found(directory).unwrap_err();
         assert!(matches!(error, StoreError::Corrupt { .. }), "{error:?}");
@@ -97,7 +97,7 @@ fn refused(directory: &Directory, expected: &str) {
 #[test]
 fn a_log_that_is_lost_emptied_or_cut_off_is_noticed_early_and_late_in_a_run() {
     let mut under = Under::way(10);
-    // At first; once the log was moved into the database; after a stop and a resume.
+    // At first, after the log was moved into the database, and after a stop and a resume.
     for round in 0..3 {
         let at = under.at;
         let log = |directory: &Directory| directory.path().join("team.db-wal");
@@ -205,7 +205,7 @@ fn a_database_that_is_only_just_there_has_lost_nothing() {
     let under = Under::way(0);
     let (_temp, whole) = under.killed(|_| true);
     assert_eq!(found(&whole).unwrap(), 0);
-    // Before the log was begun.
+    // Before the log was started.
     let (_temp, early) = under.killed(|name| name != "team.db-wal" && name != "team.db-shm");
     assert_eq!(found(&early).unwrap(), 0);
 }
@@ -244,7 +244,7 @@ fn a_loss_of_power_may_take_what_was_not_synced_and_no_more() {
         log(&copied).set_len(end - 4120 * lost).unwrap();
         assert_eq!(found(&copied).map_err(drop), expected, "{lost}");
     }
-    // Without a loss of power all of it is there.
+    // Without a loss of power, nothing may be missing.
     let (_temp, copied) = under.killed(|_| true);
     log(&copied).set_len(end - 4120).unwrap();
     refused(&copied, "21 changes were recorded in it, and it has 20");
@@ -264,7 +264,7 @@ fn a_lost_change_that_is_no_event_is_noticed() {
     let is_old = |directory: &Directory| {
         Reader::open(directory).is_ok_and(|r| r.definition().unwrap() == definition())
     };
-    // Wherever it ends.
+    // Wherever the log is cut off.
     for end in (32..log.len()).step_by(4120) {
         std::fs::write(&path, &log[..end]).unwrap();
         assert!(!is_old(&copied), "{end}");
@@ -300,7 +300,7 @@ fn the_file_is_read_as_it_was_written_or_not_at_all() {
     }
     std::fs::write(&path, &good[..10]).unwrap();
     assert_eq!(read(), None);
-    // Without a log there is nothing left to be compared.
+    // Without a log, there is nothing to compare.
     drop(file);
     assert!(!path.exists());
 }

@@ -1,4 +1,4 @@
-//! For tests: a small team, runs of it whose every turn is taken from a list of bytes, and copies of what is saved.
+//! For tests: a small team, and runs of it that are driven by a list of bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -26,7 +26,7 @@ use strata_core::team::{
 
 use super::{Record, SavedDefinition};
 
-/// A role by its name, the labels it watches, its way to react and its actions.
+/// Creates a role from its name, the labels it watches, its react mode and its actions.
 fn role(name: &str, watch: &[&str], react: React, actions: &[&str]) -> Role {
     let action = |name: &&str| Action {
         name: (*name).into(),
@@ -51,7 +51,7 @@ fn role(name: &str, watch: &[&str], react: React, actions: &[&str]) -> Role {
     }
 }
 
-fn join(id: &str, from: &[u16], to: &str, (mode, deliver): (Mode, Deliver)) -> Join {
+fn join(id: &str, from: &[u16], to: &str, mode: Mode, deliver: Deliver) -> Join {
     Join {
         id: id.into(),
         from: from.iter().copied().map(RoleId).collect(),
@@ -61,7 +61,7 @@ fn join(id: &str, from: &[u16], to: &str, (mode, deliver): (Mode, Deliver)) -> J
     }
 }
 
-/// A team with a role of each kind and two joins, whose roles keep each other at work.
+/// A team with a role of each kind and two joins. Its roles keep sending messages to each other.
 pub(super) fn team() -> Arc<Team> {
     let choose = React::Choose {
         max_loop: 3,
@@ -85,8 +85,8 @@ pub(super) fn team() -> Arc<Team> {
         groups: [("pair".into(), vec![RoleId(0), RoleId(1)])].into(),
         routes: Vec::new(),
         joins: vec![
-            join("wait/~1", &[1, 0], "D", (Mode::All, Deliver::Each)),
-            join("quiet", &[0, 2], "pair", (Mode::Active, Deliver::Batch)),
+            join("wait/~1", &[1, 0], "D", Mode::All, Deliver::Each),
+            join("quiet", &[0, 2], "pair", Mode::Active, Deliver::Batch),
         ],
         scopes: scopes
             .into_iter()
@@ -104,7 +104,7 @@ pub(super) fn team() -> Arc<Team> {
     })
 }
 
-/// Copies files of a storage as they lie there.
+/// Copies the files of a storage directory that are wanted.
 pub(super) fn copy(from: &Path, to: &Path, wanted: impl Fn(&str) -> bool) {
     for entry in std::fs::read_dir(from).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
@@ -123,7 +123,7 @@ pub(super) fn definition() -> SavedDefinition {
     }
 }
 
-/// Turns an event into a record that can be told from others.
+/// Turns an event into a record that differs from all others.
 pub(super) fn record(n: usize, event: &Event) -> Record {
     let lines = (n % 3) as u32;
     let before = (n / 3) * 3 + [0, 0, 1][n % 3];
@@ -135,7 +135,7 @@ pub(super) fn record(n: usize, event: &Event) -> Record {
     }
 }
 
-/// A run under way.
+/// A run in progress. Each of its decisions is made by the next byte.
 pub(super) struct Run<'a> {
     pub stepper: Stepper,
     pub events: Vec<Event>,
@@ -153,7 +153,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// A run on from a state.
+    /// Continues a run from a state.
     pub(super) fn on(env: Environment, turns: &'a [u8]) -> Self {
         Self {
             stepper: Stepper::new(team(), env),
@@ -162,7 +162,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// A number below `n`; 0 when the turns are used up.
+    /// Returns a number below `n`; 0 once the bytes are used up.
     fn turn(&mut self, n: u8) -> u8 {
         self.turns.next().map_or(0, |turn| turn % n)
     }
@@ -172,7 +172,7 @@ impl<'a> Run<'a> {
         self.events.push(event);
     }
 
-    /// Makes one thing happen; false when nothing is left to do.
+    /// Lets one event happen. Returns false if nothing is left to do.
     pub(super) fn advance(&mut self) -> bool {
         if self.stepper.env().run.0.is_empty() {
             let components = [(slot(0, 0), "d0"), (slot(1, 1), "d1")]
@@ -209,7 +209,7 @@ impl<'a> Run<'a> {
         true
     }
 
-    /// Goes on after a stop, unless the turns are used up.
+    /// Resumes the run after a stop, unless the bytes are used up.
     fn resume(&mut self) -> bool {
         if self.turns.len() == 0 {
             return false;
@@ -261,6 +261,12 @@ impl<'a> Run<'a> {
             [CallPolicy::Auto, CallPolicy::Reuse, CallPolicy::Fresh][usize::from(self.turn(3))];
         let event = self.stepper.resumed(Some(Usd::from_dollars(100.0)), calls);
         self.happen(event);
+        self.settle_doubt();
+        true
+    }
+
+    /// Settles a doubtful host call, if there is one.
+    fn settle_doubt(&mut self) {
         let doubt = self
             .stepper
             .env()
@@ -283,10 +289,9 @@ impl<'a> Run<'a> {
                 verdict,
             });
         }
-        true
     }
 
-    /// Lets something come of one of the running calls.
+    /// Lets a running call make progress or end.
     fn outcome(&mut self) {
         let env = self.stepper.env();
         let busy: Vec<(RoleId, Phase)> = env
@@ -304,66 +309,68 @@ impl<'a> Run<'a> {
         let result = match self.turn(11) {
             10 => return self.consult(id),
             0..=5 => Ok(self.finished(work)),
-            6 | 7 => {
-                let call = HostCall {
-                    kind: HostCallKind::ALL[usize::from(self.turn(HostCallKind::ALL.len() as u8))],
-                    request: "0123".into(),
-                    response: self.document(),
-                    cost: Usd::from_dollars(0.125),
-                    outcome: Outcome::ALL[usize::from(self.turn(Outcome::ALL.len() as u8))],
-                    tokens: 7,
-                    finish: Some(Finish::Length),
-                };
-                let source = if self.turn(3) == 2 {
-                    Source::Recorded
-                } else {
-                    Source::Live
-                };
-                return self.happen(Event::HostCalled {
-                    role: id,
-                    work,
-                    call,
-                    source,
-                    what: "what".into(),
-                });
-            }
-            8 => {
-                let again = Again::ALL[usize::from(self.turn(Again::ALL.len() as u8))];
-                let (kind, request, what) =
-                    (HostCallKind::Http, "0123".into(), "POST http://a/b".into());
-                return self.happen(Event::HostCallBegun {
-                    role: id,
-                    work,
-                    intent: Intent {
-                        kind,
-                        request,
-                        what,
-                        again,
-                    },
-                });
-            }
-            _ => {
-                let kind = FaultKind::ALL[usize::from(self.turn(FaultKind::ALL.len() as u8))];
-                let hope = if self.turn(2) == 0 {
-                    Hope::Final
-                } else {
-                    Hope::Retryable
-                };
-                let (backtrace, log) =
-                    (vec!["frame".into()], vec!["line 1".into(), "line 2".into()]);
-                let cause = FaultCause::ALL[usize::from(self.turn(FaultCause::ALL.len() as u8))];
-                Err(Fault {
-                    kind,
-                    hope,
-                    cause,
-                    message: "went wrong".into(),
-                    backtrace,
-                    log,
-                })
-            }
+            6 | 7 => return self.host_call(id, work),
+            8 => return self.begin_host_call(id, work),
+            _ => Err(self.fault()),
         };
         let event = self.stepper.call_ended(id, result).unwrap();
         self.happen(event);
+    }
+
+    fn host_call(&mut self, role: RoleId, work: Work) {
+        let call = HostCall {
+            kind: HostCallKind::ALL[usize::from(self.turn(HostCallKind::ALL.len() as u8))],
+            request: "0123".into(),
+            response: self.document(),
+            cost: Usd::from_dollars(0.125),
+            outcome: Outcome::ALL[usize::from(self.turn(Outcome::ALL.len() as u8))],
+            tokens: 7,
+            finish: Some(Finish::Length),
+        };
+        let source = if self.turn(3) == 2 {
+            Source::Recorded
+        } else {
+            Source::Live
+        };
+        self.happen(Event::HostCalled {
+            role,
+            work,
+            call,
+            source,
+            what: "what".into(),
+        });
+    }
+
+    fn begin_host_call(&mut self, role: RoleId, work: Work) {
+        let again = Again::ALL[usize::from(self.turn(Again::ALL.len() as u8))];
+        self.happen(Event::HostCallBegun {
+            role,
+            work,
+            intent: Intent {
+                kind: HostCallKind::Http,
+                request: "0123".into(),
+                what: "POST http://a/b".into(),
+                again,
+            },
+        });
+    }
+
+    fn fault(&mut self) -> Fault {
+        let kind = FaultKind::ALL[usize::from(self.turn(FaultKind::ALL.len() as u8))];
+        let hope = if self.turn(2) == 0 {
+            Hope::Final
+        } else {
+            Hope::Retryable
+        };
+        let cause = FaultCause::ALL[usize::from(self.turn(FaultCause::ALL.len() as u8))];
+        Fault {
+            kind,
+            hope,
+            cause,
+            message: "went wrong".into(),
+            backtrace: vec!["frame".into()],
+            log: vec!["line 1".into(), "line 2".into()],
+        }
     }
 
     /// Lets a running call ask a person.
@@ -388,7 +395,7 @@ impl<'a> Run<'a> {
         self.happen(event);
     }
 
-    /// Lets one of those who are asked answer, if there are any.
+    /// Answers one of the open requests, if there are any.
     fn hear(&mut self) {
         let open: Vec<_> = self
             .stepper
@@ -491,15 +498,15 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The records of a run of at most `limit` events, and the state after them.
+/// Returns the records of a run of at most `limit` events, and the state after them.
 pub(super) fn run(turns: &[u8], limit: usize) -> (Vec<Record>, Environment) {
     let mut run = Run::new(turns);
     while run.events.len() < limit && run.advance() {}
     run.events.truncate(limit);
     let mut stepper = Stepper::new(team(), Environment::new(&team()));
-    run.events
-        .iter()
-        .for_each(|event| stepper.apply(event).unwrap());
+    for event in &run.events {
+        stepper.apply(event).unwrap();
+    }
     (
         run.events
             .iter()
@@ -517,7 +524,7 @@ fn slot(role: u16, action: u16) -> Slot {
     }
 }
 
-/// A state whose messages are sorted by id, without those that nothing refers to.
+/// Returns a state whose messages are sorted by id, without those that nothing refers to.
 pub(super) fn normal(env: &Environment) -> Environment {
     let mut env = env.clone();
     let mut used: Vec<MessageRef> = Vec::new();

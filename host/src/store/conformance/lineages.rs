@@ -13,22 +13,23 @@ use strata_core::stepper::Stepper;
 use super::{Kept, check, fresh, state, turns};
 use crate::store::script::{Run, team};
 use crate::store::{
-    At, Durability, Origin, Record, Saved, Store, StoreError, checkpoint_of, cost_of,
+    At, CheckpointRow, Durability, Origin, Pruned, Record, Saved, Store, StoreError, checkpoint_of,
+    cost_of,
 };
 
-/// What should be in a store: the path of each lineage, and the state after each checkpoint.
+/// What a store should contain: the events of each lineage, and the state after each checkpoint.
 #[derive(Clone, Default)]
 struct Tale {
     paths: BTreeMap<String, Vec<Record>>,
     states: BTreeMap<CheckpointId, Environment>,
-    /// The checkpoints in the order in which they were made.
+    /// The checkpoints, in the order in which they were made.
     made: Vec<CheckpointId>,
-    /// How many records were told.
+    /// How many records were created.
     told: u64,
 }
 
 impl Tale {
-    /// The newest state of a lineage.
+    /// Returns the newest state of a lineage.
     fn end(&self, lineage: &str) -> Environment {
         state(&Saved {
             base: fresh(),
@@ -37,7 +38,7 @@ impl Tale {
         })
     }
 
-    /// Records that make these events happen to a lineage.
+    /// Applies events to a lineage, and returns records of them.
     fn tell(&mut self, lineage: &str, events: &[Event]) -> Vec<Record> {
         let mut stepper = Stepper::new(
             team(),
@@ -68,7 +69,8 @@ impl Tale {
         records
     }
 
-    /// The event that begins a lineage at a checkpoint. What leads there is its, too.
+    /// Creates a lineage at a checkpoint, which shares the events that lead there. Returns the
+    /// event.
     fn fork(&mut self, lineage: &str, from: &CheckpointId, value: &str) -> Event {
         let env = &self.states[from];
         let made = |path: &Vec<Record>| {
@@ -97,7 +99,7 @@ impl Tale {
         event
     }
 
-    /// What all lineages spent.
+    /// Returns what all lineages spent.
     fn spent(&self) -> strata_core::money::Usd {
         let all = self
             .paths
@@ -109,7 +111,7 @@ impl Tale {
             .fold(Default::default(), |sum, cost| sum + cost)
     }
 
-    /// What happens when a lineage is resumed.
+    /// Returns events that can follow when a lineage is resumed.
     fn on(&self, env: Environment, seed: u64, count: usize) -> Vec<Event> {
         let mut stepper = Stepper::new(team(), env);
         let resumed = stepper.resumed(
@@ -123,7 +125,7 @@ impl Tale {
         [vec![resumed], run.events].concat()
     }
 
-    /// Whether all of it is there.
+    /// Checks that a store contains exactly this.
     fn check(&self, store: &dyn Store, current: &str) {
         let rows = store.checkpoints().unwrap();
         assert_eq!(
@@ -135,7 +137,7 @@ impl Tale {
         assert_eq!(store.records(7, 5).unwrap(), self.paths[current][7..12]);
     }
 
-    /// Whether what is listed can be loaded, and the newest states.
+    /// Checks that each listed checkpoint, and the newest state of each lineage, can be loaded.
     fn check_listed(&self, store: &dyn Store, current: &str) {
         for row in store.checkpoints().unwrap() {
             let saved = store.load(&At::Checkpoint(row.id.clone())).unwrap();
@@ -160,9 +162,9 @@ impl Tale {
             [current]
         );
         assert_eq!(lineages.len(), self.paths.len());
-        lineages
-            .iter()
-            .for_each(|row| assert_eq!(row.events, self.paths[&row.name].len() as u64));
+        for row in &lineages {
+            assert_eq!(row.events, self.paths[&row.name].len() as u64);
+        }
     }
 
     fn check_twice(&self, kept: &mut dyn Kept, current: &str) {
@@ -172,7 +174,8 @@ impl Tale {
     }
 }
 
-/// A run on `main`, and a lineage put aside, one gone on with, and a fork of that one.
+/// A run on `main`, lineages that branched off and were not continued, some that were, and a fork
+/// of one of those.
 fn tale(store: &mut dyn Store, events: usize) -> Tale {
     let mut tale = Tale::default();
     let turns = turns(41, 8 * events);
@@ -307,8 +310,54 @@ fn what_is_no_lineage_is_refused_and_changes_nothing() {
     });
 }
 
-fn prune(store: &mut dyn Store, keep: u32) -> super::super::Pruned {
+fn prune(store: &mut dyn Store, keep: u32) -> Pruned {
     store.prune(keep, &mut |saved| Ok(state(&saved))).unwrap()
+}
+
+fn newest_of(rows: &[CheckpointRow], lineage: &str) -> CheckpointId {
+    let newest = rows.iter().rfind(|row| row.lineage == lineage).unwrap();
+    newest.id.clone()
+}
+
+/// Checks that a pruned store still lists and loads what has to be kept of the checkpoints that it had before.
+fn check_pruned(tale: &Tale, store: &dyn Store, before: &[CheckpointRow], pruned: &Pruned) {
+    tale.check_listed(store, "main.6");
+    let rows = store.checkpoints().unwrap();
+    assert_eq!(rows.len() as u64 + pruned.checkpoints, before.len() as u64);
+    let listed: Vec<_> = rows.iter().map(|row| row.id.clone()).collect();
+    assert_eq!(listed[0], tale.made[0]);
+    let forked = before.iter().filter(|row| row.source == Origin::Fork);
+    let apart = forked.flat_map(|row| [row.id.clone(), row.parent.clone().unwrap()]);
+    for id in apart.chain(tale.paths.keys().map(|name| newest_of(before, name))) {
+        assert!(listed.contains(&id), "{id}");
+    }
+    // The rows are unchanged, except for parents that were removed.
+    for row in &rows {
+        let was = before.iter().find(|was| was.id == row.id).unwrap();
+        assert_eq!(
+            (row.step, row.source, row.status),
+            (was.step, was.source, was.status),
+            "{}",
+            row.id
+        );
+        assert!(
+            row.parent
+                .as_ref()
+                .is_none_or(|parent| listed.contains(parent))
+        );
+        assert_eq!(row.parent.is_none(), row.id == tale.made[0]);
+    }
+    let left = store.records(0, usize::MAX).unwrap();
+    assert!(left.len() < tale.paths["main.6"].len());
+    assert!(
+        left.iter()
+            .all(|record| tale.paths["main.6"].contains(record))
+    );
+    assert_eq!(store.records(3, 4).unwrap(), left[3..7]);
+    assert_eq!(
+        store.records(left.len() as u64 - 2, 9).unwrap(),
+        left[left.len() - 2..]
+    );
 }
 
 #[test]
@@ -316,58 +365,14 @@ fn what_is_kept_of_a_pruned_store_can_be_gone_back_to() {
     check(&fresh(), |kept| {
         let mut tale = tale(kept.store(), 1200);
         let before = kept.store().checkpoints().unwrap();
-        let newest = |lineage: &str| {
-            before
-                .iter()
-                .rev()
-                .find(|row| row.lineage == lineage)
-                .unwrap()
-                .id
-                .clone()
-        };
+        let newest = |lineage: &str| newest_of(&before, lineage);
         let pruned = prune(kept.store(), 2);
         assert!(pruned.events > 0 && pruned.checkpoints > 0, "{pruned:?}");
         for _ in 0..2 {
-            tale.check_listed(kept.store(), "main.6");
-            let rows = kept.store().checkpoints().unwrap();
-            assert_eq!(rows.len() as u64 + pruned.checkpoints, before.len() as u64);
-            let listed: Vec<_> = rows.iter().map(|row| row.id.clone()).collect();
-            assert_eq!(listed[0], tale.made[0]);
-            let forked = before.iter().filter(|row| row.source == Origin::Fork);
-            let apart = forked.flat_map(|row| [row.id.clone(), row.parent.clone().unwrap()]);
-            for id in apart.chain(tale.paths.keys().map(|name| newest(name))) {
-                assert!(listed.contains(&id), "{id}");
-            }
-            // Each is told as before, but for parents that are gone.
-            for row in &rows {
-                let was = before.iter().find(|was| was.id == row.id).unwrap();
-                assert_eq!(
-                    (row.step, row.source, row.status),
-                    (was.step, was.source, was.status),
-                    "{}",
-                    row.id
-                );
-                assert!(
-                    row.parent
-                        .as_ref()
-                        .is_none_or(|parent| listed.contains(parent))
-                );
-                assert_eq!(row.parent.is_none(), row.id == tale.made[0]);
-            }
-            let left = kept.store().records(0, usize::MAX).unwrap();
-            assert!(left.len() < tale.paths["main.6"].len());
-            assert!(
-                left.iter()
-                    .all(|record| tale.paths["main.6"].contains(record))
-            );
-            assert_eq!(kept.store().records(3, 4).unwrap(), left[3..7]);
-            assert_eq!(
-                kept.store().records(left.len() as u64 - 2, 9).unwrap(),
-                left[left.len() - 2..]
-            );
+            check_pruned(&tale, kept.store(), &before, &pruned);
             kept.reopen();
         }
-        // It goes on, and can be pruned again.
+        // The run can continue, and can be pruned again.
         let more = tale.on(tale.end("main.6"), 70, 60);
         let records = tale.tell("main.6", &more);
         kept.store().append(&records, Durability::Full).unwrap();

@@ -1,4 +1,4 @@
-//! Beginning a run, with something in the way or not. What damage does is in `store::damage`.
+//! Starting a run in directories with other content. Damage is in `store::damage`.
 
 use std::path::Path;
 use std::time::Duration;
@@ -47,7 +47,8 @@ fn paths_that_hold_no_team_are_refused_and_nothing_is_created() {
     }
 }
 
-/// Creates a run where there is one already; gives what the directory held before, if it was moved.
+/// Creates a run where there is one already. Returns what the directory that the old one was moved
+/// to contains, if it was moved.
 fn replace(directory: &Directory, mode: Replace) -> Result<Option<Vec<String>>, StoreError> {
     let created = directory.create(mode, &Environment::new(&team()), &definition())?;
     assert_eq!(created.store.records(0, 10).unwrap(), []);
@@ -87,7 +88,7 @@ fn a_fresh_run_never_replaces_an_unfinished_team_unless_told_to() {
         &end,
     )
     .unwrap();
-    // A run that has not begun is not finished either.
+    // A run that has not started is not finished either.
     replace(&directory, Replace::Never).unwrap_err();
     assert_eq!(
         replace(&directory, Replace::Unfinished).unwrap(),
@@ -111,7 +112,7 @@ fn what_a_shared_log_has_of_a_team_goes_aside_with_it() {
         .store;
     store.join(&GroupLog::new());
     store.append(&records[..1], Durability::Full).unwrap();
-    // What comes after that is not on the disk when the power is lost, but for the log.
+    // What is committed afterwards is lost with the power, except for the shared log.
     std::fs::create_dir(cut_off.path()).unwrap();
     let keep = |name: &str| {
         assert!(std::fs::copy(running.path().join(name), cut_off.path().join(name)).is_ok())
@@ -143,7 +144,7 @@ fn what_a_shared_log_has_of_a_team_goes_aside_with_it() {
     assert_eq!(state(&moved.store.load(&At::Head).unwrap()), end);
 }
 
-/// The events that a database and the log beside it have.
+/// Returns the events that a database and its log have.
 fn found_in(place: &Path) -> Vec<Record> {
     let temp = tempfile::tempdir().unwrap();
     copy(place, temp.path(), |name| {
@@ -167,7 +168,7 @@ fn what_the_log_has_of_a_team_goes_aside_with_it_wherever_that_is_cut_off() {
         .unwrap()
         .store;
     store.append(&records, Durability::Full).unwrap();
-    // While somebody looks, nobody can move the log into the database.
+    // While a reader is open, the log cannot be moved into the database.
     let reader = Reader::open(&directory).unwrap();
     drop(store);
     let aside = directory.move_aside().unwrap();
@@ -175,7 +176,8 @@ fn what_the_log_has_of_a_team_goes_aside_with_it_wherever_that_is_cut_off() {
         names(&aside),
         ["team.db", "team.db-progress", "team.db-shm", "team.db-wal"]
     );
-    // The database is moved at once: it lies here or there, and the log in both places.
+    // The database is renamed atomically, so it is in one of the two directories, and the log is in
+    // both.
     assert_eq!(found_in(&aside), records);
     std::fs::rename(aside.join("team.db"), directory.database()).unwrap();
     assert_eq!(found_in(directory.path()), records);
@@ -197,7 +199,7 @@ fn what_an_earlier_database_left_is_not_taken_for_the_next_ones() {
     let left = |name: &str| {
         let directory = Directory::new(temp.path().join(name));
         std::fs::create_dir(directory.path()).unwrap();
-        // With `team.db-progress` they would be missed.
+        // With `team.db-progress`, the loss would be noticed.
         copy(running.path(), directory.path(), |name| {
             ["team.db-shm", "team.db-wal"].contains(&name)
         });
@@ -228,7 +230,8 @@ fn what_an_earlier_database_left_is_not_taken_for_the_next_ones() {
             .store,
         &base,
     );
-    // The advice where a database is damaged: to move it away and go on from `team.json` beside it.
+    // What is advised for a damaged database: to move it away and continue from the `team.json`
+    // beside it.
     let moved = left("moved");
     std::fs::write(moved.team_json(), &text).unwrap();
     check(
@@ -311,7 +314,7 @@ fn a_finished_team_makes_room_by_itself() {
     std::fs::write(directory.team_json(), &text).unwrap();
     assert!(replace(&directory, Replace::Never).unwrap().is_some());
 
-    // Finished, and then somebody sent a message to it.
+    // Finished, but then it was sent a message.
     let directory = Directory::new(temp.path().join("with-mail"));
     let mut store = whole(&directory);
     let mut sent = Run::on(end.clone(), &[0]);
@@ -337,7 +340,7 @@ fn a_finished_team_to_which_the_shared_log_has_mail_is_not_finished() {
     store.join(&GroupLog::new());
     store.append(&records, Durability::Full).unwrap();
     std::fs::create_dir(cut_off.path()).unwrap();
-    // What comes after that is not on the disk when the power is lost, but for the log.
+    // What is committed afterwards is lost with the power, except for the shared log.
     copy(running.path(), cut_off.path(), |name| {
         matches!(name, "team.db" | "team.db-wal")
     });
@@ -383,7 +386,7 @@ fn files_of_others_whose_names_are_like_that_of_a_shared_log_are_left_alone() {
     others
         .iter()
         .for_each(|name| assert_eq!(std::fs::read(own(name)).unwrap(), b"mine", "{name}"));
-    // One whose name is that of a log, and that is none, is in the way.
+    // A file with the name of a log that is none prevents opening.
     let directory = Directory::new(directory.path().join("old-1"));
     let log = directory.path().join("team.shared-log-20261124");
     std::fs::write(&log, "mine").unwrap();
@@ -401,7 +404,7 @@ fn files_of_others_whose_names_are_like_that_of_a_shared_log_are_left_alone() {
         assert_eq!(std::fs::read(&log).unwrap(), b"mine");
     }
     read_all(&directory, &records, &end).unwrap();
-    // A log whose first batch did not come to the disk.
+    // A log whose first batch was never written back.
     for nothing in [&[][..], &[0; 4096]] {
         std::fs::write(&log, nothing).unwrap();
         drop(directory.open().unwrap());
@@ -433,7 +436,7 @@ fn a_damaged_team_is_moved_aside_and_a_foreign_file_is_not() {
     assert_eq!(names(directory.path()), ["old-1", "team.db"]);
 }
 
-/// What a command says of a directory, unless it waits.
+/// Runs a command on a directory, and panics if it blocks.
 fn at_once<T: Send + 'static>(
     directory: &Directory,
     command: impl FnOnce(&Directory) -> Result<T, StoreError> + Send + 'static,

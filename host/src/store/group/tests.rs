@@ -1,4 +1,5 @@
-//! What is promised is there: with half of the log written over, with a torn end, with a log that cannot be written.
+//! What a shared log has made durable is there: after half of it was overwritten, with a torn end,
+//! and if it becomes impossible to write to.
 
 use std::collections::VecDeque;
 use std::os::unix::fs::FileExt;
@@ -7,12 +8,12 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A team that does with a log what a store does.
+/// A team that uses a log like a store does.
 struct Team {
     directory: TempDir,
     member: Member,
     own: Arc<File>,
-    /// What it made safe by the log alone.
+    /// The entries that only the shared log made durable.
     kept: VecDeque<Vec<u8>>,
 }
 
@@ -50,7 +51,7 @@ impl Team {
         link.entries().unwrap()
     }
 
-    /// Whether what it relies on is what the log ends with.
+    /// Checks that the log ends with the entries that it has to have.
     fn check(&self) {
         let read = self.read();
         let kept = Vec::from(self.kept.clone());
@@ -63,7 +64,7 @@ impl Team {
     }
 }
 
-/// An entry that no other is like.
+/// Returns an entry that differs from all others.
 fn entry(team: usize, n: usize) -> Vec<u8> {
     let mut entry = vec![(team * 31 + n) as u8; n * 7919 % MAX_ENTRY_BYTES];
     entry.extend([team, n].map(usize::to_le_bytes).concat());
@@ -98,7 +99,7 @@ fn what_was_made_safe_is_there_however_often_the_log_begins_anew() {
     });
     let state = group.shared.lock();
     assert!(state.generation >= 2, "generation {}", state.generation);
-    // What it had there was written over, so its own log was synced for it.
+    // Its entries were overwritten, so its own log was synced first.
     assert!(state.members[&idle.member.id].synced + 1 >= state.generation);
 }
 
@@ -132,7 +133,7 @@ fn teams_sync_by_themselves_when_the_log_cannot_be_written() {
     assert!(!team.commit(entry(1, 2)));
     assert!(!team.commit(entry(1, 3)));
     assert_eq!(team.read(), [entry(1, 1)]);
-    // Once all have left it is begun anew.
+    // Once all members have left, a new file is created.
     drop(team);
     let mut team = Team::new(&group);
     assert!(team.commit(entry(2, 1)));
@@ -156,7 +157,7 @@ fn a_log_lasts_as_long_as_a_team_belongs_to_it() {
     two.check();
     three.check();
     drop((two, three));
-    // The next team begins another.
+    // The next team creates another file.
     let mut four = Team::new(&group);
     assert!(four.commit(entry(4, 1)));
     assert_eq!(four.read(), [entry(4, 1)]);

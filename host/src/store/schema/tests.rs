@@ -1,4 +1,4 @@
-//! Schemas of strangers, and those that are ours.
+//! Schemas of other databases, and our own.
 
 use rusqlite::Connection;
 
@@ -6,7 +6,8 @@ use super::{MIGRATIONS, known, objects};
 use crate::store::damage::saved;
 use crate::store::{Directory, Reader, StoreError};
 
-/// Changes a saved run; looks at what comes of reading it, of going on with it, and of beginning anew.
+/// Changes a saved run, and checks the error when it is read, continued, and replaced by a fresh
+/// run.
 #[track_caller]
 fn refused(change: &str, expected: &str) {
     let (_temp, directory, _, end) = saved(60);

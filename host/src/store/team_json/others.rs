@@ -1,4 +1,5 @@
-//! Files that were not written by us as they are: MetaGPT's own, and ours with anything in place of anything.
+//! Files that this program did not write as they are: those of MetaGPT, and ours after arbitrary
+//! edits. Also, that a file of ours is read back exactly.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -15,7 +16,7 @@ use super::tests::{again, read};
 use super::{export, import, is_finished, read_letter, saved_definition};
 use crate::store::script::{Run, definition, normal, team};
 
-/// A file of MetaGPT's with these roles.
+/// Returns a file of MetaGPT with these roles.
 fn metagpt(mut roles: Value) -> Value {
     roles["E"] = json!({});
     json!({ "env": { "desc": "", "roles": roles, "history": "" }, "investment": 10.0, "idea": "write a snake game" })
@@ -54,7 +55,8 @@ fn a_message_that_comes_in_names_its_recipients_as_one_that_goes_out_does() {
 
 #[test]
 fn names_that_are_taken_are_passed_over_once() {
-    // What takes a second would take an hour if each message looked through all that are taken.
+    // This takes a second. It would take an hour if each message searched through all ids that are
+    // in use.
     let count = 20_000;
     let taken = (count..2 * count).map(|n| json!({ "id": format!("imported-{n}"), "content": "" }));
     let storage: Vec<Value> = taken
@@ -85,9 +87,9 @@ fn what_a_role_is_at_is_looked_for_once_however_much_it_is() {
     assert_eq!((role.mailbox.len(), role.memory.len()), (1, 1), "each once");
 }
 
-#[test]
-fn a_file_of_metagpts_own_is_gone_on_from() {
-    let roles = json!({
+/// The entries of the roles of a team that stopped in the middle of an activation of `B/2`.
+fn roles_of_metagpt() -> Value {
+    json!({
         "Role A": {},
         "Role B/2": {
             "name": "B/2", "profile": "Role B/2", "is_human": true, "states": ["0. x", "1. y", "2. z"],
@@ -106,8 +108,12 @@ fn a_file_of_metagpts_own_is_gone_on_from() {
         },
         "C": {"states": [], "actions": [], "rc": {"watch": [], "state": -1, "memory": {"storage": [message("1", "q", "A"), message("1", "z", "X")]}}},
         "D": {"rc": null}
-    });
-    let file = metagpt(roles);
+    })
+}
+
+#[test]
+fn a_file_of_metagpts_own_is_gone_on_from() {
+    let file = metagpt(roles_of_metagpt());
     let env = read(&file).unwrap();
     assert_eq!(env, read(&file).unwrap());
     assert!(env.run.0.starts_with("imported-"));
@@ -155,7 +161,6 @@ fn a_file_of_metagpts_own_is_gone_on_from() {
         Some(&json!("you are"))
     );
     assert_eq!(again(&written), written);
-
     let mut run = Run::on(env, &[]);
     run.stepper
         .apply(&run.stepper.resumed(None, Default::default()))
@@ -242,16 +247,19 @@ fn new_messages_never_get_the_ids_of_old_ones() {
     assert_eq!((ids.len(), count > 8), (count, true));
 }
 
-/// All pointers of a document.
+/// Collects the JSON pointers of all values of a document.
 fn pointers(value: &Value, at: String, all: &mut Vec<String>) {
     match value {
-        Value::Array(list) => list
-            .iter()
-            .enumerate()
-            .for_each(|(i, item)| pointers(item, format!("{at}/{i}"), all)),
-        Value::Object(map) => map
-            .iter()
-            .for_each(|(name, item)| pointers(item, super::place::child(&at, name), all)),
+        Value::Array(list) => {
+            for (i, item) in list.iter().enumerate() {
+                pointers(item, format!("{at}/{i}"), all);
+            }
+        }
+        Value::Object(map) => {
+            for (name, item) in map {
+                pointers(item, super::place::child(&at, name), all);
+            }
+        }
         _ => {}
     }
     all.push(at);
@@ -275,7 +283,7 @@ proptest! {
         for (place, value) in edits {
             let mut all = Vec::new();
             pointers(&file, String::new(), &mut all);
-            // Most of the file is messages; what matters most is not.
+            // Most values belong to messages; the others matter more.
             let choosy: [fn(&String) -> bool; 3] = [
                 |_| true,
                 |pointer| !pointer.contains("/storage/") && !pointer.contains("/index/"),

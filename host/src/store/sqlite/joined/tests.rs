@@ -1,9 +1,11 @@
-//! What a team that shares a log finds after a loss of power: its database as it last synced that, and the log.
+//! What a team that shares a log finds after a loss of power: its database as of its last own sync,
+//! and the shared log.
 
 use std::sync::Arc;
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use strata_core::id::Digest;
 use tempfile::TempDir;
 
 use super::*;
@@ -12,11 +14,11 @@ use crate::store::conformance::{replay, state, turns};
 use crate::store::script::{copy, definition, run};
 use crate::store::{At, Directory, Opened, Replace};
 
-/// A team with what a disk would have of it.
+/// A team, and what would be left of it on the disk.
 struct Disk {
     store: SqliteStore,
     directory: Directory,
-    /// Its database as it last synced it.
+    /// Its database as of its last own sync.
     synced: TempDir,
     _temp: TempDir,
 }
@@ -49,7 +51,8 @@ impl Disk {
             .len()
     }
 
-    /// Does something that is to last. Gives whether it was made safe by the log alone; else the team's own log was synced.
+    /// Makes a durable change. Returns whether the shared log alone made it durable; otherwise, the
+    /// team's own log was synced.
     fn lasting(&mut self, work: impl FnOnce(&mut SqliteStore)) -> bool {
         let before = self.entries();
         work(&mut self.store);
@@ -64,8 +67,8 @@ impl Disk {
         self.lasting(|store| store.append(records, Durability::Full).unwrap())
     }
 
-    /// The store that is found after a loss of power now. What was written since the last sync came to the disk by
-    /// chance, or not at all.
+    /// Returns the store that is found after a loss of power now. What was written since the last
+    /// own sync was either written back by chance, or lost.
     fn after_loss(&self, by_chance: bool) -> (Opened, TempDir) {
         let left = tempfile::tempdir().unwrap();
         let database = if by_chance {
@@ -79,6 +82,20 @@ impl Disk {
         });
         (Directory::new(left.path()).open().unwrap(), left)
     }
+}
+
+/// Checks what is left of the appended records after a loss of power: at least the first `safe` of them, and the blob.
+fn check_recovered(opened: &Opened, appended: &[Record], safe: usize, blob: Option<&Digest>) {
+    assert!(!opened.team_json_differs);
+    let kept = opened.store.records(0, usize::MAX).unwrap();
+    assert!(
+        kept.len() >= safe && kept.len() <= appended.len(),
+        "{} of {safe} are left",
+        kept.len()
+    );
+    assert_eq!(kept, appended[..kept.len()]);
+    assert_eq!(state(&opened.store.load(&At::Head).unwrap()), replay(&kept));
+    assert!(blob.is_none_or(|blob| opened.store.blob(blob).unwrap().is_some()));
 }
 
 #[test]
@@ -125,26 +142,8 @@ fn what_was_appended_in_full_survives_a_loss_of_power() {
             at = next;
             others.append(&records[others.store.line.events as usize..][..1]);
             if chance.random_bool(0.1) && safe > 0 {
-                let (
-                    Opened {
-                        store,
-                        team_json_differs,
-                    },
-                    left,
-                ) = disk.after_loss(chance.random());
-                assert!(!team_json_differs);
-                let kept = store.records(0, usize::MAX).unwrap();
-                assert!(
-                    kept.len() >= safe && kept.len() <= at,
-                    "{} of {safe} are left",
-                    kept.len()
-                );
-                assert_eq!(kept, records[..kept.len()]);
-                assert_eq!(state(&store.load(&At::Head).unwrap()), replay(&kept));
-                assert!(
-                    blob.as_ref()
-                        .is_none_or(|blob| store.blob(blob).unwrap().is_some())
-                );
+                let (opened, left) = disk.after_loss(chance.random());
+                check_recovered(&opened, &records[..at], safe, blob.as_ref());
                 assert_eq!(links(left.path()).unwrap().len(), 0);
             }
         }
@@ -167,7 +166,7 @@ fn what_is_found_may_be_found_again() {
     }
     let (opened, left) = disk.after_loss(false);
     drop(opened);
-    // Cut off before the link was removed.
+    // Killed before the link was removed.
     copy(disk.directory.path(), left.path(), |name| {
         name.starts_with("team.shared-log-")
     });

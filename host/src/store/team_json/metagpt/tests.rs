@@ -1,4 +1,4 @@
-//! Files that MetaGPT wrote, and what they come to.
+//! Files that MetaGPT wrote, and the states that are imported from them.
 
 use std::path::Path;
 
@@ -32,7 +32,7 @@ const THINK: &str = saved!("think");
 const PLAN: &str = saved!("plan-tasks");
 const UNREAD: &str = saved!("unread-mail");
 
-/// A team with these roles: the name of each, the rest of its entry, and its actions.
+/// Returns a team with these roles: the name of each, the rest of its entry, and its actions.
 fn team(roles: &[(&str, &str, &[&str])]) -> Team {
     let mut text = "schema = \"strata.team/1\"\n[team]\nname = \"t\"\n".to_owned();
     for (name, rest, actions) in roles {
@@ -59,7 +59,8 @@ fn open(team: &Team, text: &str) -> Environment {
     import(team, text.as_bytes()).unwrap()
 }
 
-/// The contents of the messages that a role was given, and those that its finished calls returned.
+/// Returns the contents of the messages that a role works on, and of the outputs of its completed
+/// calls.
 fn at_work(env: &Environment, role: u16) -> (Vec<String>, Vec<String>) {
     let activation = env.role(RoleId(role)).activation.as_ref().unwrap();
     let contents = |ids: Vec<_>| {
@@ -389,7 +390,7 @@ fn mail_that_nobody_has_read_is_delivered() {
         [0, 1, 2].map(|role| mail(&env, role)),
         [vec!["Write(an idea)".to_owned()], vec![], vec![]]
     );
-    // Version 0.8.2 has a history in words.
+    // Version 0.8.2 writes the history as a string.
     let said = "\nuser: an idea\nassistant: Write(an idea)";
     let in_words = edited(UNREAD, |file| file["env"]["history"] = json!(said));
     assert_eq!(mail(&open(&three, &in_words), 0), ["Write(an idea)"]);
