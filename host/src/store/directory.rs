@@ -26,25 +26,25 @@ use crate::blob::Blobs;
 /// The name of the database.
 pub(super) const DATABASE: &str = "team.db";
 /// SQLite's write-ahead log.
-pub(super) const LOG: &str = "team.db-wal";
+pub(super) const WAL_FILE: &str = "team.db-wal";
 /// SQLite's index of that log.
 pub(super) const LOG_INDEX: &str = "team.db-shm";
 /// How far the database got; see `progress`.
-pub(super) const PROGRESS: &str = "team.db-progress";
+pub(super) const PROGRESS_FILE: &str = "team.db-progress";
 /// SQLite's rollback journal, for a database that is not in WAL mode.
 pub(super) const JOURNAL: &str = "team.db-journal";
 /// The files that belong to a database.
-pub(super) const BESIDE: [&str; 4] = [LOG, LOG_INDEX, JOURNAL, PROGRESS];
+pub(super) const BESIDE: [&str; 4] = [WAL_FILE, LOG_INDEX, JOURNAL, PROGRESS_FILE];
 /// The name of the file with the state as JSON.
 pub(super) const TEAM_JSON: &str = "team.json";
 /// The prefix of the names under which a file that MetaGPT wrote is preserved.
-const METAGPT_JSON: &str = "team.metagpt";
+const METAGPT_PREFIX: &str = "team.metagpt";
 /// The maximum number of such files.
-const MAX_METAGPT: u32 = 1_000;
+const MAX_METAGPT_FILES: u32 = 1_000;
 /// The prefix of the directories into which earlier teams are moved; a number follows.
-const ASIDE: &str = "old-";
+const ASIDE_PREFIX: &str = "old-";
 /// The maximum number of such directories.
-const MAX_ASIDE: u32 = 100_000;
+const MAX_ASIDE_DIRECTORIES: u32 = 100_000;
 
 /// A directory that holds a team, or may hold one later.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -183,7 +183,7 @@ impl Directory {
             whole(above.unwrap_or(Path::new(".")))
         };
         let is_ours = |name: &str| {
-            file::NAMES.contains(&name) || group::is_link(name) || name.starts_with(METAGPT_JSON)
+            file::NAMES.contains(&name) || group::is_link(name) || name.starts_with(METAGPT_PREFIX)
         };
         let is_named = file
             .file_name()
@@ -324,13 +324,13 @@ impl Directory {
     /// Preserves the file of another program, which ours will replace: as `team.metagpt.json`, or
     /// with a number if that name is taken. Only the holder of the lock may do so.
     fn keep_foreign(&self, bytes: &[u8]) -> Result<(), StoreError> {
-        for n in 1..=MAX_METAGPT {
+        for n in 1..=MAX_METAGPT_FILES {
             let number = if n == 1 {
                 String::new()
             } else {
                 format!("-{n}")
             };
-            let name = format!("{METAGPT_JSON}{number}.json");
+            let name = format!("{METAGPT_PREFIX}{number}.json");
             match std::fs::symlink_metadata(self.path.join(&name)) {
                 Err(_) => {
                     return file::prepare(&self.path, &name, &|out| out.write_all(bytes))?
@@ -344,9 +344,10 @@ impl Directory {
                 Ok(_) => {}
             }
         }
-        let error = std::io::Error::other(format!("there are {MAX_METAGPT} such files already"));
+        let error =
+            std::io::Error::other(format!("there are {MAX_METAGPT_FILES} such files already"));
         Err(StoreError::io(
-            &self.path.join(format!("{METAGPT_JSON}.json")),
+            &self.path.join(format!("{METAGPT_PREFIX}.json")),
             "create",
             error,
         ))
@@ -488,7 +489,7 @@ impl Directory {
         for link in group::links(&self.path)? {
             link.put_into(&aside)?;
         }
-        for name in [LOG, PROGRESS] {
+        for name in [WAL_FILE, PROGRESS_FILE] {
             file::put_into(&self.path.join(name), &aside.join(name))?;
         }
         file::sync_directory(&aside)?;
@@ -508,31 +509,33 @@ impl Directory {
 
     /// Returns the directory of the team that was moved aside last.
     fn newest_aside(&self) -> Option<PathBuf> {
-        let aside = |n: &u32| self.path.join(format!("{ASIDE}{n}"));
-        (1..MAX_ASIDE)
+        let aside = |n: &u32| self.path.join(format!("{ASIDE_PREFIX}{n}"));
+        (1..MAX_ASIDE_DIRECTORIES)
             .take_while(|n| aside(n).is_dir())
             .last()
             .map(|n| aside(&n))
     }
 
     fn make_aside(&self) -> Result<PathBuf, StoreError> {
-        for n in 1..MAX_ASIDE {
-            let aside = self.path.join(format!("{ASIDE}{n}"));
+        for n in 1..MAX_ASIDE_DIRECTORIES {
+            let aside = self.path.join(format!("{ASIDE_PREFIX}{n}"));
             match std::fs::create_dir(&aside) {
                 Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
                 Err(e) => return Err(StoreError::io(&aside, "create", e)),
                 Ok(()) => return Ok(aside),
             }
         }
-        let e = std::io::Error::other(format!("there are {MAX_ASIDE} earlier teams already"));
+        let e = std::io::Error::other(format!(
+            "there are {MAX_ASIDE_DIRECTORIES} earlier teams already"
+        ));
         Err(StoreError::io(&self.path, "move a team aside in", e))
     }
 }
 
 /// Whether a name is that of a file or directory that this program leaves beside teams.
 fn is_leftover(name: &str) -> bool {
-    let starts = [NEW_DATABASE, ASIDE]
+    let starts = [NEW_DATABASE, ASIDE_PREFIX]
         .iter()
         .any(|start| name.starts_with(start));
-    starts || [LOCK_FILE, PROGRESS, ".team.json.new"].contains(&name) || group::is_link(name)
+    starts || [LOCK_FILE, PROGRESS_FILE, ".team.json.new"].contains(&name) || group::is_link(name)
 }

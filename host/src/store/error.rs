@@ -91,7 +91,7 @@ pub enum StoreError {
         inodes: bool,
     },
     /// Another process holds the lock of the directory.
-    #[error("`{}` is in use by {}; wait for it to end or stop it", path.display(), holder(*pid))]
+    #[error("`{}` is in use by {}; wait for it to end or stop it", path.display(), describe_holder(*pid))]
     Locked {
         /// The directory.
         path: PathBuf,
@@ -136,7 +136,7 @@ pub enum StoreError {
         what: &'static str,
     },
     /// No checkpoint has this name.
-    #[error("there is no checkpoint `{id}`{}", other_checkpoints(id, known))]
+    #[error("there is no checkpoint `{id}`{}", checkpoint_hint(id, known))]
     NoCheckpoint {
         /// The name.
         id: String,
@@ -144,7 +144,7 @@ pub enum StoreError {
         known: Vec<String>,
     },
     /// No lineage has this name.
-    #[error("there is no lineage `{name}`{}", other_lineages(name, known))]
+    #[error("there is no lineage `{name}`{}", lineage_hint(name, known))]
     NoLineage {
         /// The name.
         name: String,
@@ -181,11 +181,11 @@ pub enum StoreError {
     },
 }
 
-fn holder(pid: Option<u32>) -> String {
+fn describe_holder(pid: Option<u32>) -> String {
     pid.map_or_else(|| "another process".into(), |pid| format!("process {pid}"))
 }
 
-fn other_checkpoints(wanted: &str, known: &[String]) -> String {
+fn checkpoint_hint(wanted: &str, known: &[String]) -> String {
     let Some(newest) = known.last() else {
         return "; the run has none yet".into();
     };
@@ -199,7 +199,7 @@ fn other_checkpoints(wanted: &str, known: &[String]) -> String {
     }
 }
 
-fn other_lineages(wanted: &str, known: &[String]) -> String {
+fn lineage_hint(wanted: &str, known: &[String]) -> String {
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
     suggest(wanted, &known).map_or_else(
         || "; `checkpoints` lists them".into(),

@@ -5,7 +5,7 @@
 //! The log holds, in addition, the events since a team last synced its own database. Every storage
 //! directory whose team writes to the log contains a hard link to it. So no directory depends on
 //! anything outside of it, and removing the last link removes the log. The format of the file is in
-//! `file`; `sqlite/joined` restores events from it after a crash.
+//! `file`; `sqlite/group_commit` restores events from it after a crash.
 
 mod file;
 #[cfg(test)]

@@ -14,7 +14,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use super::directory::{LOG, PROGRESS};
+use super::directory::{PROGRESS_FILE, WAL_FILE};
 use super::error::StoreError;
 use super::file;
 use super::reader::Reader;
@@ -56,7 +56,7 @@ impl Progress {
     /// Reads the file in a directory. Returns `None` if there is none, or if it was not written
     /// completely.
     pub(super) fn read(directory: &Path) -> Result<Option<Self>, StoreError> {
-        let path = directory.join(PROGRESS);
+        let path = directory.join(PROGRESS_FILE);
         let mut bytes = Vec::new();
         let read = file::options()
             .read(true)
@@ -133,7 +133,7 @@ pub(super) struct ProgressFile {
 impl ProgressFile {
     /// Creates the file for a database without changes that will be created next.
     pub(super) fn create(directory: &Path) -> Result<(), StoreError> {
-        let path = directory.join(PROGRESS);
+        let path = directory.join(PROGRESS_FILE);
         file::options()
             .write(true)
             .create(true)
@@ -162,7 +162,7 @@ impl ProgressFile {
 
     /// Creates the file if it does not exist, and writes it.
     pub(super) fn begin(&self) -> Result<(), StoreError> {
-        let path = self.directory.join(PROGRESS);
+        let path = self.directory.join(PROGRESS_FILE);
         let open = || {
             let file = file::options()
                 .write(true)
@@ -209,7 +209,7 @@ impl ProgressFile {
         match file.write_all_at(&self.now.get().encode(), 0) {
             Ok(()) => self.is_behind.set(false),
             // The file still makes a true, though weaker, statement.
-            Err(error) => tracing::debug!("`{PROGRESS}` stays behind: {error}"),
+            Err(error) => tracing::debug!("`{PROGRESS_FILE}` stays behind: {error}"),
         }
     }
 
@@ -222,8 +222,8 @@ impl ProgressFile {
 
 impl Drop for ProgressFile {
     fn drop(&mut self) {
-        let path = self.directory.join(PROGRESS);
-        if !self.directory.join(LOG).exists() {
+        let path = self.directory.join(PROGRESS_FILE);
+        if !self.directory.join(WAL_FILE).exists() {
             // A file that cannot be removed does no harm: the database has what it requires.
             let _ = std::fs::remove_file(path);
         }
@@ -261,7 +261,7 @@ pub(super) fn log_state(directory: &Path) -> String {
     let mut header = Vec::new();
     let read = file::options()
         .read(true)
-        .open(directory.join(LOG))
+        .open(directory.join(WAL_FILE))
         .and_then(|file| file.take(HEADER as u64).read_to_end(&mut header));
     let what = match read {
         // SQLite creates an empty log when it looks for one.
@@ -271,7 +271,7 @@ pub(super) fn log_state(directory: &Path) -> String {
         Ok(_) if !is_header(&header) => "has a damaged header",
         Ok(_) => "is damaged, or its end is missing",
     };
-    format!("its log `{LOG}` {what}")
+    format!("its log `{WAL_FILE}` {what}")
 }
 
 /// The length of a log's header.

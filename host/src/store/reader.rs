@@ -1,6 +1,7 @@
-//! Reads `team.db`, with or without holding its lock. Nothing here writes. Opening without the
-//! lock, concurrently with a writer, is in `sight`; lineages are read in `lineage`, saved states in
-//! `state`, and single rows in `rows`.
+//! Reads `team.db`, with or without holding its lock. Nothing here writes.
+//!
+//! Opening without the lock, concurrently with a writer, is in `consistent_read`; lineages are read in
+//! `lineage`, saved states in `state`, and single rows in `rows`.
 
 mod page;
 mod records;

@@ -25,7 +25,7 @@ const MIGRATIONS: &[&str] = &["
     -- another, its `origin`, after the event at `leaves_at`, and shares all events up to there. Events have positions
     -- on the path from the beginning of the run to the newest state of a lineage: 1, 2, 3 and so on. `events` is the
     -- position of a lineage's newest event, and `last` its checksum, which reveals a file that lost its end.
-    -- Checkpoints that were made by events up to `forgotten` cannot be loaded, with exceptions (see `list`). `spent`
+    -- Checkpoints that were made by events up to `forgotten` cannot be loaded, with exceptions (see `checkpoint_list`). `spent`
     -- is what its own events cost; that of the first includes what was spent before. `since` is the size of the events
     -- after the newest snapshot on the path, in bytes.
     CREATE TABLE lineage (
@@ -114,7 +114,7 @@ const MIGRATIONS: &[&str] = &["
     -- The row of a lineage may lag behind: the events after `events` belong to it, too. Then `last`, `spent` and
     -- `since` are as of that event.
 ", "
-    -- `expected` is 1 if there must be a log with the rest of the database; see `in_use`. `changes` counts the changes
+    -- `expected` is 1 if there must be a log with the rest of the database; see `wal_checkpoint`. `changes` counts the changes
     -- that are no events and must not be lost.
     CREATE TABLE log (
         one INTEGER PRIMARY KEY CHECK (one = 1),

@@ -1,8 +1,10 @@
 //! The store in a file: `team.db`, an SQLite database in WAL mode. It is read in `reader`, and its
-//! tables are in `schema`. Here, `create` makes a database; `write` writes rows, and `line` decides
-//! when that of the current lineage is written; `log` syncs the write-ahead log, and `in_use` moves
-//! it into the database; `known` tracks the `team.json` beside it; `prune` removes what is not
-//! needed.
+//! tables are in `schema`.
+//!
+//! Here, `create` makes a database; `write` writes rows, and `lineage_row` decides when that of the
+//! current lineage is written; `wal_file` syncs the write-ahead log, and `wal_checkpoint` moves it into
+//! the database; `known_team_json` tracks the `team.json` beside it; `group_commit` shares a log with
+//! other teams; `snapshot` saves states, and `prune` removes what is not needed.
 
 mod create;
 mod in_use;
@@ -25,7 +27,7 @@ use strata_core::environment::Environment;
 use strata_core::id::Digest;
 use strata_core::money::Usd;
 
-use super::directory::{DATABASE, LOG};
+use super::directory::{DATABASE, WAL_FILE};
 use super::error::StoreError;
 use super::lineage::{Head, Row, key};
 use super::lock::Lock;
@@ -101,7 +103,7 @@ impl SqliteStore {
         let fail = |e| StoreError::sqlite(&path, "open", e);
         let conn = Connection::open_with_flags(&path, flags).map_err(fail)?;
         // The log is left unchanged if the database is refused.
-        let has_log = std::fs::metadata(directory.join(LOG)).is_ok_and(|log| log.len() > 0);
+        let has_log = std::fs::metadata(directory.join(WAL_FILE)).is_ok_and(|log| log.len() > 0);
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_log)
             .map_err(fail)?;
         let reader = Reader::ready(conn, path.clone())?;
@@ -220,7 +222,7 @@ impl SqliteStore {
             return self.sync_log();
         };
         log.keep_room()
-            .map_err(|e| StoreError::io(&self.lock.path.join(LOG), "write", e))?;
+            .map_err(|e| StoreError::io(&self.lock.path.join(WAL_FILE), "write", e))?;
         if joined.commit(known) {
             Ok(())
         } else {
@@ -230,7 +232,7 @@ impl SqliteStore {
 
     /// Does the same by syncing its own log.
     fn sync_log(&mut self) -> Result<(), StoreError> {
-        let path = self.lock.path.join(LOG);
+        let path = self.lock.path.join(WAL_FILE);
         let fail = |e| StoreError::io(&path, "write", e);
         let log = match &mut self.log {
             Some(log) => log,

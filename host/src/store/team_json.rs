@@ -54,7 +54,7 @@ pub fn message(message: &Message) -> String {
 pub const MAX_BYTES: u64 = 512 << 20;
 
 /// The prefix of the name of the file's schema; its version follows.
-const SCHEMA: &str = "strata.state/";
+const SCHEMA_PREFIX: &str = "strata.state/";
 /// The version that is written, and the newest that is read.
 const VERSION: u64 = 1;
 
@@ -81,15 +81,15 @@ pub enum ImportError {
     NoTeam(&'static str),
     /// A later program wrote the file.
     #[error(
-        "its schema `{SCHEMA}{found}` is newer than `{SCHEMA}{VERSION}`, the newest this program knows; use the newer \
-         strata-host"
+        "its schema `{SCHEMA_PREFIX}{found}` is newer than `{SCHEMA_PREFIX}{VERSION}`, \
+         the newest this program knows; use the newer strata-host"
     )]
     Newer {
         /// The version of its schema.
         found: u64,
     },
     /// A value is invalid.
-    #[error("{} {what}", named(.pointer))]
+    #[error("{} {what}", describe_pointer(.pointer))]
     Invalid {
         /// Where, as a JSON pointer.
         pointer: String,
@@ -105,7 +105,7 @@ pub enum ImportError {
 }
 
 /// Describes the value at a JSON pointer in messages.
-fn named(pointer: &str) -> String {
+fn describe_pointer(pointer: &str) -> String {
     if pointer.is_empty() {
         "it".into()
     } else {

@@ -21,7 +21,7 @@ use crate::store::error::StoreError;
 use crate::store::file;
 
 /// The prefix of a link's name. The team's number follows, in hexadecimal digits.
-const LINK: &str = "team.shared-log-";
+const LINK_PREFIX: &str = "team.shared-log-";
 
 /// The first bytes of a log.
 const MAGIC: [u8; 8] = *b"STRTLOG1";
@@ -132,7 +132,7 @@ pub(in crate::store) struct Link {
 
 /// Returns the path of a team's link.
 pub(super) fn link(directory: &Path, team: u64) -> PathBuf {
-    directory.join(format!("{LINK}{team:x}"))
+    directory.join(format!("{LINK_PREFIX}{team:x}"))
 }
 
 /// Whether a name is that of a link.
@@ -141,7 +141,7 @@ pub(in crate::store) fn is_link(name: &str) -> bool {
 }
 
 fn team_of(name: &str) -> Option<u64> {
-    let digits = name.strip_prefix(LINK)?;
+    let digits = name.strip_prefix(LINK_PREFIX)?;
     // A number that is written in another way is not ours.
     u64::from_str_radix(digits, 16)
         .ok()

@@ -50,28 +50,28 @@ impl Reader {
     }
 
     /// Returns an iterator over all of these events after a position.
-    pub fn all(&self, place: u64) -> impl Iterator<Item = Result<Record, StoreError>> {
-        each(place, |place, limit| self.after(place, limit))
+    pub fn all(&self, position: u64) -> impl Iterator<Item = Result<Record, StoreError>> {
+        each(position, |position, limit| self.after(position, limit))
     }
 
     /// Returns at most `limit` of these events after a position, and the position of the last one.
     /// Continuing from there skips no event, even if some are pruned meanwhile.
-    pub fn after(&self, place: u64, limit: usize) -> Result<(Vec<Record>, u64), StoreError> {
+    pub fn after(&self, position: u64, limit: usize) -> Result<(Vec<Record>, u64), StoreError> {
         self.steadily(|reader| {
             let _same = reader.stand_still()?;
-            reader.after_now(&reader.line()?, place as i64, limit)
+            reader.after_now(&reader.line()?, position as i64, limit)
         })
     }
 
     fn after_now(
         &self,
         line: &Row,
-        place: i64,
+        position: i64,
         limit: usize,
     ) -> Result<(Vec<Record>, u64), StoreError> {
         let path = self.path(line, line.events)?;
         let mut left = i64::try_from(limit).unwrap_or(i64::MAX);
-        let (mut found, mut last) = (Vec::new(), place);
+        let (mut found, mut last) = (Vec::new(), position);
         for (first, until) in self.there(&path, line.events)? {
             let first = first.max(last + 1);
             let take = (until - first + 1).min(left);

@@ -14,7 +14,7 @@ use crate::store::lineage::{MAX_PLACE, Path, Row, key, keys, place};
 use crate::store::{Record, SavedDefinition, schema};
 
 /// The columns of an event, in the order in which `record` reads them.
-const EVENT: &str = "n, line, lines, time_ms, marks, sum, body";
+const EVENT_COLUMNS: &str = "n, line, lines, time_ms, marks, sum, body";
 
 /// The largest number of a public line that is accepted.
 const MAX_LINE: u64 = 1 << 62;
@@ -142,8 +142,9 @@ impl Reader {
         keys: (i64, i64),
         mut take: impl FnMut(i64, Record) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        let sql =
-            format!("SELECT {EVENT} FROM event WHERE n BETWEEN ?1 AND ?2 {condition} ORDER BY n");
+        let sql = format!(
+            "SELECT {EVENT_COLUMNS} FROM event WHERE n BETWEEN ?1 AND ?2 {condition} ORDER BY n"
+        );
         let mut statement = self.prepare(&sql)?;
         let rows = statement.query_map(params![keys.0, keys.1], |row| {
             Ok((row.get(0)?, record(row)?))
@@ -163,7 +164,7 @@ impl Reader {
     /// if the last event that the row knows is missing.
     pub(in crate::store) fn with_newest(&self, row: Row) -> Result<Row, StoreError> {
         let mut statement = self.prepare(&format!(
-            "SELECT {EVENT} FROM event WHERE n BETWEEN ?1 AND ?2 ORDER BY n"
+            "SELECT {EVENT_COLUMNS} FROM event WHERE n BETWEEN ?1 AND ?2 ORDER BY n"
         ))?;
         let has_own = row.events > row.begin();
         let first = if has_own { row.events } else { row.events + 1 };

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, OpenFlags};
 
 use super::{Reader, check_pages};
-use crate::store::directory::{Directory, LOG};
+use crate::store::directory::{Directory, WAL_FILE};
 use crate::store::error::StoreError;
 use crate::store::{file, schema};
 
@@ -120,7 +120,7 @@ impl Reader {
 
 /// Whether there is a write-ahead log beside a database that is not empty.
 fn has_log(path: &Path) -> bool {
-    std::fs::metadata(path.with_file_name(LOG)).is_ok_and(|log| log.len() > 0)
+    std::fs::metadata(path.with_file_name(WAL_FILE)).is_ok_and(|log| log.len() > 0)
 }
 
 /// Returns a path as a URI, in which SQLite takes options.

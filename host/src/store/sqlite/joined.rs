@@ -18,7 +18,7 @@ use strata_core::event::Event;
 use super::known::KnownFile;
 use super::log::Log;
 use super::{LOG_PAGES, SqliteStore};
-use crate::store::directory::LOG;
+use crate::store::directory::WAL_FILE;
 use crate::store::error::StoreError;
 use crate::store::group::{GroupLog, Link, Member, links};
 use crate::store::{Durability, Record, Store, codec};
@@ -156,7 +156,7 @@ impl SqliteStore {
         }
         // Without a log, everything is in the database file itself, which was synced when the log
         // was moved there.
-        if self.lock.path.join(LOG).exists() {
+        if self.lock.path.join(WAL_FILE).exists() {
             self.sync_log()?;
         }
         for link in &links {

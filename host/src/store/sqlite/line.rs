@@ -280,7 +280,7 @@ mod tests {
                 )
                 .unwrap();
         }
-        let log = std::fs::metadata(directory.path().join(crate::store::directory::LOG))
+        let log = std::fs::metadata(directory.path().join(crate::store::directory::WAL_FILE))
             .unwrap()
             .len();
         assert!(log < 10 * (64 << 10), "{log}");

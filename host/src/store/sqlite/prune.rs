@@ -13,7 +13,7 @@ use serde::Serialize;
 use strata_core::id::Digest;
 
 use super::{MAX_SNAPSHOT_BYTES, SqliteStore};
-use crate::store::directory::LOG;
+use crate::store::directory::WAL_FILE;
 use crate::store::error::StoreError;
 use crate::store::lineage::{Row, key};
 use crate::store::list::Listed;
@@ -42,7 +42,7 @@ impl SqliteStore {
     ) -> Result<Pruned, StoreError> {
         self.check_directory()?;
         let before =
-            file_bytes(&self.reader.path) + file_bytes(&self.reader.path.with_file_name(LOG));
+            file_bytes(&self.reader.path) + file_bytes(&self.reader.path.with_file_name(WAL_FILE));
         let all = self.reader.listed()?.len();
         let rows = self
             .reader

@@ -9,7 +9,7 @@ use super::place::Place;
 use super::{ImportError, parse};
 
 /// The maximum number of roles, and of a role's actions: how many ids there are.
-const MOST: usize = u16::MAX as usize;
+const MAX_IDS: usize = u16::MAX as usize;
 
 /// Returns the team that a file of another program describes. Fails if it holds none.
 pub fn described_team(bytes: &[u8]) -> Result<Team, ImportError> {
@@ -25,8 +25,8 @@ pub fn described_team(bytes: &[u8]) -> Result<Team, ImportError> {
         .fields()?
         .map(|(key, entry)| role(key, &entry))
         .collect::<Result<_, _>>()?;
-    if roles.len() > MOST {
-        return Err(entries.invalid(format!("has more than {MOST} roles")));
+    if roles.len() > MAX_IDS {
+        return Err(entries.invalid(format!("has more than {MAX_IDS} roles")));
     }
     Ok(Team {
         name: "saved by MetaGPT".into(),
@@ -63,8 +63,8 @@ fn role(key: &str, entry: &Place<'_>) -> Result<Role, ImportError> {
         .into_iter()
         .map(named)
         .collect();
-    if actions.len() > MOST {
-        return Err(entry.invalid(format!("has more than {MOST} actions")));
+    if actions.len() > MAX_IDS {
+        return Err(entry.invalid(format!("has more than {MAX_IDS} actions")));
     }
     let rc = entry.get_object("rc")?;
     let rc = rc.as_ref();

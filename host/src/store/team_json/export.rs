@@ -22,7 +22,7 @@ use super::layout::{self, ById, Document, More, Ordered, Text, Texts};
 use super::lines::{Line, Lines};
 use super::names::{mode, phase_name, place_of, policy_name, saved_name, work_name};
 use super::place::child;
-use super::{SCHEMA, SavedDefinition, VERSION, WITHHELD, files, joins, requests};
+use super::{SCHEMA_PREFIX, SavedDefinition, VERSION, WITHHELD, files, joins, requests};
 use crate::store::file::PIECE_BYTES;
 
 /// Returns the content of the file.
@@ -219,7 +219,7 @@ impl<'a> Exporter<'a> {
             failed: outbound.failed.as_deref(),
         };
         layout::Strata {
-            schema: format!("{SCHEMA}{VERSION}"),
+            schema: format!("{SCHEMA_PREFIX}{VERSION}"),
             run_id: &env.run.0,
             checkpoint: env.checkpoint.as_ref().map(|id| id.0.as_str()),
             parent: env.parent.as_ref().map(|id| id.0.as_str()),

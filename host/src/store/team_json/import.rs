@@ -24,7 +24,7 @@ use super::messages::Messages;
 use super::metagpt::Names;
 use super::names::{policy_name, saved_name};
 use super::place::{Place, child};
-use super::{ImportError, SCHEMA, VERSION, WITHHELD, files, joins, metagpt, parse, roles};
+use super::{ImportError, SCHEMA_PREFIX, VERSION, WITHHELD, files, joins, metagpt, parse, roles};
 use crate::sha256::sha256;
 
 /// The fields that are understood. Others are preserved.
@@ -148,13 +148,13 @@ fn check_version(strata: Option<&Place<'_>>) -> Result<(), ImportError> {
     };
     let version = schema
         .text()?
-        .strip_prefix(SCHEMA)
+        .strip_prefix(SCHEMA_PREFIX)
         .and_then(|version| version.parse().ok());
     match version {
         Some(found) if found > VERSION => Err(ImportError::Newer { found }),
         Some(1..) => Ok(()),
         _ => Err(schema.invalid(format!(
-            "is not the name of a schema, e.g. `{SCHEMA}{VERSION}`"
+            "is not the name of a schema, e.g. `{SCHEMA_PREFIX}{VERSION}`"
         ))),
     }
 }

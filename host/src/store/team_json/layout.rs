@@ -11,7 +11,7 @@ use strata_core::shape::Shape;
 
 mod message;
 
-pub(super) use message::{ById, INSTRUCT, Text, Texts};
+pub(super) use message::{ById, INSTRUCT_PREFIX, Text, Texts};
 
 /// Fields of other programs. They are written back to where they were read.
 pub(super) type More = BTreeMap<String, Value>;

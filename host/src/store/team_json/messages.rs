@@ -9,7 +9,7 @@ use strata_core::json::Json;
 use strata_core::message::{Hop, Instruct, Message, TO_ALL};
 
 use super::ImportError;
-use super::layout::INSTRUCT as MORE;
+use super::layout::INSTRUCT_PREFIX;
 use super::metagpt::Names;
 use super::place::{Place, child};
 use super::repeats::Repeats;
@@ -17,7 +17,7 @@ use super::repeats::Repeats;
 /// The names of a message's fields, the usual one first.
 const ID: &[&str] = &["id"];
 const CONTENT: &[&str] = &["content"];
-const INSTRUCT: &[&str] = &["instruct_content"];
+const INSTRUCT_FIELDS: &[&str] = &["instruct_content"];
 const ROLE: &[&str] = &["role"];
 const CAUSE_BY: &[&str] = &["cause_by"];
 const SENT_FROM: &[&str] = &["sent_from", "send_from", "tx_from"];
@@ -25,7 +25,15 @@ pub(super) const SEND_TO: &[&str] = &["send_to", "restricted_to"];
 const META: &[&str] = &["meta_info", "meta_info_"];
 const ROUTE: &[&str] = &["route", "route_"];
 const ALL: [&[&str]; 9] = [
-    ID, CONTENT, INSTRUCT, ROLE, CAUSE_BY, SENT_FROM, SEND_TO, META, ROUTE,
+    ID,
+    CONTENT,
+    INSTRUCT_FIELDS,
+    ROLE,
+    CAUSE_BY,
+    SENT_FROM,
+    SEND_TO,
+    META,
+    ROUTE,
 ];
 
 /// The messages that have been read so far.
@@ -252,7 +260,7 @@ pub(super) fn parse(place: &Place<'_>, names: &Names) -> Result<Message, ImportE
     Ok(Message {
         id: id(place)?.as_str().into(),
         content: text(CONTENT)?.unwrap_or_default(),
-        instruct: first(place, INSTRUCT)
+        instruct: first(place, INSTRUCT_FIELDS)
             .map(|p| instruct(&p, &mut meta))
             .transpose()?,
         role,
@@ -300,7 +308,7 @@ fn instruct(
         .map_err(|_| place.invalid("is nested too deep"))?;
     for (name, more) in place.fields()? {
         if !matches!(name, "class" | "value") {
-            meta.insert(format!("{MORE}{name}"), more.json()?);
+            meta.insert(format!("{INSTRUCT_PREFIX}{name}"), more.json()?);
         }
     }
     Ok(Box::new(Instruct {

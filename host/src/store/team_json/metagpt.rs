@@ -25,7 +25,7 @@ use super::parse;
 use super::place::Place;
 
 pub(super) use names::{Names, actions_of_entry, names_of_entry, offset};
-pub(super) use unread::{Published, deliver as deliver_unread};
+pub(super) use unread::{Published, deliver_unread};
 
 /// Returns a step in which no message of the file was created, since the ids of new messages start
 /// with their step.

@@ -1,4 +1,4 @@
-//! The fields of the file, and edits of it. What other programs write is in `others`, together with a test that a file
+//! The fields of the file, and edits of it. What other programs write is in `import_tests`, together with a test that a file
 //! of ours is read back exactly.
 
 mod invalid;

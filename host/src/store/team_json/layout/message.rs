@@ -13,7 +13,7 @@ use super::super::lines::Line;
 use super::Document;
 
 /// The prefix of keys in a message's metadata that belong to its structured content.
-pub(in super::super) const INSTRUCT: &str = "instruct_content.";
+pub(in super::super) const INSTRUCT_PREFIX: &str = "instruct_content.";
 
 /// A message, on one line.
 #[derive(Clone, Copy)]
@@ -118,7 +118,7 @@ impl Serialize for Instruct<'_> {
 
 /// Returns the field of the structured content that a key of the metadata refers to.
 fn field_of_instruct(name: &str) -> Option<&str> {
-    name.strip_prefix(INSTRUCT)
+    name.strip_prefix(INSTRUCT_PREFIX)
         .filter(|field| !matches!(*field, "class" | "value"))
 }
 

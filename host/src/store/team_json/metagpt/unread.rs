@@ -25,7 +25,7 @@ pub(in super::super) struct Published<'a> {
 
 /// Puts messages into the mailboxes of the roles that receive them and have not read them. `entries` are the entries of
 /// the roles.
-pub(in super::super) fn deliver(
+pub(in super::super) fn deliver_unread(
     team: &Team,
     file: Published<'_>,
     entries: &[&Place<'_>],
